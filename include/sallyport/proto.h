@@ -1,0 +1,85 @@
+/* proto.h: every message between the processes, with its limits.
+ * A decoded message borrows from the frame's bytes. Decoders check form and limits;
+ * state is checked by the receiver. */
+#ifndef SALLYPORT_PROTO_H
+#define SALLYPORT_PROTO_H
+
+#include "sallyport/err.h"
+#include "sallyport/frame.h"
+#include "sallyport/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SP_COMMAND_MAX 131000u
+#define SP_PATH_BYTES_MAX 4000u
+#define SP_ENV_COUNT_MAX 256u
+#define SP_ENV_BYTES_MAX 65000u /* of the encoded pairs */
+#define SP_ETAG_MAX 64u
+
+enum sp_op {
+    /* front -> broker -> cell; id is the sender's, unique while the operation lives */
+    SP_OP_EXEC = 1, /* answered by STARTED then EXITED, or FAIL */
+    SP_OP_CANCEL,   /* ends EXEC (then EXITED) or PUT (then FAIL); unknown id: ignored */
+    SP_OP_OPEN,     /* GET, HEAD: answered by FILE or FAIL */
+    SP_OP_PUT,      /* answered by READY or FAIL; FAIL may come after READY too */
+    SP_OP_COMMIT,   /* after READY, once all bytes are in the pipe and it is closed: DONE or FAIL */
+    SP_OP_DELETE,   /* DONE or FAIL */
+    SP_OP_USAGE,    /* DONE (size = bytes, ino = entries) or FAIL */
+    /* cell -> broker -> front */
+    SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
+    SP_OP_EXITED,
+    SP_OP_FILE,  /* fd: a regular file opened for reading, or a sealed memfd with JSON */
+    SP_OP_READY, /* fd: write end of a pipe */
+    SP_OP_DONE,
+    SP_OP_FAIL,
+    /* main -> front, broker */
+    SP_OP_DRAIN = 64, /* front: stop accepting, finish, exit 0. */
+    SP_OP_KILL_ALL,   /* broker: kill running commands; refuse new ones */
+    SP_OP_FRONT,      /* broker: fd = socket of a new front; drop the old one's work */
+    /* role -> main */
+    SP_OP_UP /* confined and ready */
+};
+
+enum { SP_EXEC_STDIN = 1 };                              /* EXEC.flags */
+enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2 };       /* PUT.flags; NEW_ONLY = If-None-Match: * */
+enum { SP_DELETE_RECURSIVE = 1 };                        /* DELETE.flags */
+enum { SP_OPEN_MUST_DIR = 1 };                           /* OPEN.flags: trailing slash */
+enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4 };
+enum { SP_FILE_LISTING = 1 };
+enum { SP_DONE_CREATED = 1 };
+enum { SP_CANCEL_GONE = 0, SP_CANCEL_TIMEOUT = 1 }; /* CANCEL.flags */
+
+struct sp_msg {
+    uint8_t op;
+    uint8_t flags;
+    uint32_t id;
+    /* EXEC: command, cwd, env (SP_ENV_COUNT_MAX "K=V" as encoded slices), timeout_ms (0 none) */
+    struct sp_slice command, cwd, env; /* env: NUL-separated "K=V\0" strings, checked */
+    uint32_t nenv;
+    uint64_t timeout_ms;
+    /* OPEN, PUT, DELETE, USAGE: workspace-relative, checked by sp_path_check; "" is the workspace */
+    struct sp_slice path;
+    struct sp_slice etag; /* PUT with IF_MATCH; DONE, FILE: without quotes */
+    uint64_t size;        /* COMMIT, FILE, DONE */
+    int64_t mtime_ns;     /* FILE, DONE */
+    uint64_t ino;         /* USAGE's DONE: entries */
+    int32_t exit_code;    /* EXITED: 0..255 */
+    uint8_t signal;       /* EXITED: 0 none */
+    uint64_t duration_us; /* EXITED */
+    uint16_t err;         /* FAIL: enum sp_err */
+};
+
+/* Writes m to buf (SP_FRAME_MAX). Length, or 0 when it breaks a limit. */
+size_t sp_msg_encode(const struct sp_msg *m, uint8_t *buf, size_t cap);
+/* False: not a message, or a limit is broken, or nfds isn't what the op carries. */
+bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds);
+/* Encodes and sends; takes the descriptors. 0 or a negative errno as sp_chan_send. */
+int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds);
+int sp_msg_fail(struct sp_chan *c, uint32_t id, enum sp_err e);
+
+/* The path rule of docs/api.md on decoded bytes, without the trailing slash: SP_OK or SP_E_BAD_PATH.
+ * "" is fine. Used by the front, and again by the broker and the cell. */
+enum sp_err sp_path_check(const char *p, size_t n);
+
+#endif

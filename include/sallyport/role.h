@@ -1,0 +1,69 @@
+/* role.h: how the processes of one daemon are started and what each is told.
+ * main writes it, every role reads it; the roles trust main. */
+#ifndef SALLYPORT_ROLE_H
+#define SALLYPORT_ROLE_H
+
+#include "sallyport/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Descriptors that a role finds at start, whatever else was open. */
+enum sp_role_fd {
+    SP_FD_MAIN = 3,   /* front, broker: SEQPACKET to main. cell: to the broker */
+    SP_FD_CONFIG = 4, /* sealed memfd with struct sp_config */
+    SP_FD_EXTRA = 5,  /* front: SEQPACKET to the broker. cell: the workspace folder. broker:
+                         the workspace folder */
+    SP_FD_FILTERS = 6 /* sealed memfd: see sp_filters_* in confine.h. All but main. */
+};
+
+/* Settings that roles need, fixed size, copied as bytes between execs of one binary. */
+struct sp_config {
+    uint32_t magic, size;
+    char workspace[4096]; /* absolute, canonical */
+    char shell[4096];     /* absolute */
+    uint64_t default_timeout_ms, max_timeout_ms;
+    uint64_t max_output, max_upload;
+    uint64_t head_timeout_ms, idle_timeout_ms, stall_timeout_ms;
+    uint32_t max_connections;
+    uint32_t nlisten; /* front: listening sockets at SP_FD_LISTEN .. */
+    uid_t front_uid, command_uid;
+    gid_t front_gid, command_gid;
+    bool switch_uid;       /* main runs as root: roles take the ids above */
+    bool have_landlock;    /* confine at all with Landlock */
+    int landlock_abi;      /* 0 none */
+    bool signal_scope;     /* Landlock ABI >= 6 in use: kill(-1) stays inside */
+    bool own_uid;          /* command_uid belongs to commands alone */
+    bool use_openat2;      /* false forces the component walk */
+    uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes, limit_open_files; /* 0 none */
+    int log_level;
+    bool log_requests;
+    uint32_t env_len;
+    char env[65536]; /* base environment of commands: NUL-terminated "K=V" strings */
+};
+#define SP_CONFIG_MAGIC 0x53505231u
+#define SP_FD_LISTEN 8
+#define SP_LISTEN_MAX 8
+
+/* Reads SP_FD_CONFIG (mapped read-only, kept). Exits 2 if it isn't what we wrote. */
+const struct sp_config *sp_config_load(void);
+/* A sealed memfd that holds len bytes; fd or -errno. */
+int sp_sealed_memfd(const char *name, const void *data, size_t len);
+
+/* Starts /proc/self/exe (or the given path) again as `--role=<role>`, with map[i].from at
+ * map[i].to and nothing else open but stdin..stderr (stdin: /dev/null). Environment empty. Blocks no
+ * signals in it. Returns the pid or -errno. */
+struct sp_fdmap {
+    int from, to;
+};
+pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
+/* An O_PATH descriptor of our own binary was opened by main at start (survives upgrades). */
+int sp_role_init_self(void);
+
+/* Entry points. Each returns the exit status. */
+int sp_front_main(void);
+int sp_broker_main(void);
+int sp_cell_main(void);
+
+#endif

@@ -15,7 +15,8 @@ enum sp_role_fd {
     SP_FD_CONFIG = 4, /* sealed memfd with struct sp_config */
     SP_FD_EXTRA = 5,  /* front: SEQPACKET to the broker. cell: the workspace folder. broker:
                          the workspace folder */
-    SP_FD_FILTERS = 6 /* sealed memfd: see sp_filters_* in confine.h. All but main. */
+    SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
+    SP_FD_SELF = 7     /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
 };
 
 /* Settings that roles need, fixed size, copied as bytes between execs of one binary. */
@@ -51,15 +52,19 @@ const struct sp_config *sp_config_load(void);
 /* A sealed memfd that holds len bytes; fd or -errno. */
 int sp_sealed_memfd(const char *name, const void *data, size_t len);
 
-/* Starts /proc/self/exe (or the given path) again as `--role=<role>`, with map[i].from at
- * map[i].to and nothing else open but stdin..stderr (stdin: /dev/null). Environment empty. Blocks no
- * signals in it. Returns the pid or -errno. */
+/* Starts our own binary again as `--role=<role>`, with map[i].from at map[i].to (any order, any
+ * overlap; 3 <= to < 64) and nothing else open but stdin..stderr (stdin: /dev/null). The child has an
+ * empty environment, its own session, every signal at its default and none blocked. Returns the pid
+ * or -errno; a failure of exec itself is among them. */
+#define SP_FDMAP_MAX 24
 struct sp_fdmap {
     int from, to;
 };
 pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
-/* An O_PATH descriptor of our own binary was opened by main at start (survives upgrades). */
-int sp_role_init_self(void);
+/* Keeps an O_PATH descriptor of our own binary for sp_role_spawn, so that an upgrade of the file
+ * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns the
+ * descriptor or -errno. */
+int sp_role_init_self(bool inherited);
 
 /* Entry points. Each returns the exit status. */
 int sp_front_main(void);

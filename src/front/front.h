@@ -1,0 +1,177 @@
+/* front.h: the structures the front's files share. The front trusts main alone: what a
+ * client sends is hostile, what the broker sends is checked by sp_msg_decode.
+ * Inside: one thread, one libh2o event loop, nothing that blocks. */
+#ifndef SP_FRONT_H
+#define SP_FRONT_H
+
+#include "sallyport/http.h"
+#include "sallyport/proto.h"
+#include "sallyport/role.h"
+
+#include <h2o.h>
+#include <stdbool.h>
+
+#define FRONT_JSON_MAX (1u << 20)      /* bytes of an /execute body */
+#define FRONT_OUT_CHUNK 65536u         /* bytes of an answer made at a time */
+#define FRONT_IN_MAX (2 * SP_HEAD_MAX) /* head, and what a client sends ahead of our answer */
+
+enum conn_state {
+    CONN_HEAD,   /* waiting for, or inside, a request head */
+    CONN_JSON,   /* reading an /execute body */
+    CONN_WAIT,   /* the broker works */
+    CONN_EXEC,   /* a command runs */
+    CONN_UPLOAD, /* bytes go into the pipe */
+    CONN_SEND,   /* an answer is on its way */
+    CONN_LINGER, /* answered, the rest of the input is thrown away so that no reset eats the answer
+                  */
+    CONN_DEAD    /* closed; freed at the end of the loop's turn */
+};
+
+enum conn_clock {
+    CLOCK_NONE,
+    CLOCK_HEAD,
+    CLOCK_IDLE,
+    CLOCK_STALL,
+    CLOCK_LINGER,
+    CLOCK_HANGUP,
+    CLOCK_COUNT
+};
+
+/* One output stream of a command: its first `limit` bytes, the rest dropped. */
+struct capture {
+    h2o_socket_t *sock; /* NULL once closed */
+    char *buf;
+    size_t len, cap;
+    bool truncated;
+};
+
+struct exec_state {
+    struct capture out, err;
+    h2o_socket_t *in_sock; /* stdin's pipe, NULL when there is none or it is done */
+    char *in;              /* text for stdin, owned */
+    size_t in_len, in_pos;
+    /* result, then the place the answer's generator is at */
+    int32_t exit_code;
+    uint8_t signal, flags;
+    uint64_t duration_us;
+    int part;
+    size_t part_pos;
+};
+
+struct upload_state {
+    h2o_socket_t *pipe; /* NULL before READY and after the last byte */
+    uint64_t sent;
+    struct sp_chunk chunk;
+    bool pipe_gone, committed;
+};
+
+struct conn {
+    h2o_socket_t *sock;
+    int fd;
+    enum conn_state state;
+    enum conn_clock clock;
+    h2o_timeout_entry_t timer;
+    h2o_linklist_t all; /* in front.conns */
+    bool running;       /* conn_run is on the stack */
+    bool eof;           /* client closed its side */
+    bool reading;       /* read interest is on */
+    bool write_armed;
+
+    char *in;
+    size_t in_len, in_cap, scanned;
+    struct sp_head head; /* borrows in while a request is served */
+    size_t body_pos;     /* next unread body byte in in */
+    uint64_t body_left;  /* with Content-Length: body bytes not yet consumed */
+    bool close_after, unread_body, http_head;
+    size_t moved; /* bytes since the stall clock was last set */
+
+    uint32_t id; /* the broker's name for our request, 0 none */
+    uint8_t op;
+    char *body; /* collected JSON */
+    size_t body_len, body_cap;
+    struct sp_chunk body_chunk;
+    char *path; /* decoded, NUL-terminated, owned */
+    size_t path_len;
+    struct exec_state *exec;
+    struct upload_state *upload;
+
+    /* the answer */
+    int status;
+    char *out;
+    size_t out_len, out_pos, out_cap;
+    bool (*fill)(struct conn *c); /* appends more of the body to out; false: no more */
+    int file;                     /* descriptor being sent, or -1 */
+    uint64_t file_pos, file_left;
+};
+
+struct front {
+    const struct sp_config *cfg;
+    h2o_loop_t *loop;
+    h2o_timeout_t clocks[CLOCK_COUNT];
+    h2o_linklist_t conns, dead;
+    size_t nconns;
+    h2o_socket_t *listeners[SP_LISTEN_MAX];
+    unsigned nlisteners;
+    bool accept_paused, draining;
+    struct sp_chan broker, main;
+    h2o_socket_t *broker_sock, *main_sock;
+    bool broker_armed;
+};
+extern struct front front;
+
+/* conn.c */
+void conn_accept(h2o_socket_t *listener);
+void conn_run(struct conn *c);          /* serves what is in the buffer */
+void conn_close(struct conn *c);        /* drops everything, tells the broker */
+void conn_request_done(struct conn *c); /* answer sent: next request, linger, or close */
+void conn_clock(struct conn *c, enum conn_clock clock);
+void conn_progress(struct conn *c, size_t n); /* n bytes moved: feeds the stall clock */
+void conn_read_on(struct conn *c, bool on);
+void conn_free_dead(void);
+void conn_close_idle(void);
+/* recv into in; >0 bytes, 0 end of file, -1 nothing now, -2 broken. */
+ssize_t conn_recv(struct conn *c, size_t max_total);
+bool conn_send_continue(struct conn *c); /* 100 Continue if asked for; false: closed */
+
+/* reply.c */
+/* Head with the body's length; type NULL: none. extra: more header lines with CRLF, or "". */
+void reply_head(struct conn *c, int status, const char *type, uint64_t length, const char *extra);
+void reply_json(struct conn *c, int status, const char *extra, const char *json, size_t n);
+void reply_error(struct conn *c, enum sp_err e, const char *sentence); /* sentence NULL: default */
+void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra);
+bool reply_append(struct conn *c, const void *p, size_t n);
+void reply_start(struct conn *c); /* state SEND, and write what can be written */
+
+/* route.c */
+void route_request(struct conn *c);
+
+/* exec.c, execreq.c */
+void exec_body_ready(struct conn *c);
+void exec_begin(struct conn *c);
+void exec_read_body(struct conn *c);
+void exec_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
+void exec_free(struct conn *c);
+/* result.c */
+bool exec_result_fill(struct conn *c);
+uint64_t exec_result_length(struct conn *c);
+
+/* files.c, upload.c */
+void files_begin(struct conn *c, const char *path, size_t n, bool must_dir);
+void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
+void upload_begin(struct conn *c);
+void upload_pump(struct conn *c);
+void upload_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
+void upload_free(struct conn *c);
+
+/* link.c: the broker */
+void link_init(void);
+/* Sends m as c's request: sets id, state WAIT. Answers 503 itself when it can't. */
+bool link_request(struct conn *c, struct sp_msg *m);
+bool link_send(struct sp_msg *m);
+void link_forget(struct conn *c, bool cancel);
+
+/* front.c */
+void front_check_drained(void);
+void front_resume_accept(void);
+
+#endif

@@ -1,0 +1,223 @@
+/* reply.c: makes and sends answers: a head, then bytes from a buffer, from a generator or, by
+ * sendfile, from a descriptor. Trusts its callers in the front. */
+#include "front.h"
+
+#include "sallyport/utf8.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define SENDFILE_ONCE (1u << 20)
+#define SENDFILE_TURN (4u << 20) /* then the other connections get their turn */
+
+static void pump(struct conn *c);
+
+static const char *status_text(int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } names[] = {{200, "OK"},
+                 {201, "Created"},
+                 {204, "No Content"},
+                 {206, "Partial Content"},
+                 {304, "Not Modified"},
+                 {400, "Bad Request"},
+                 {403, "Forbidden"},
+                 {404, "Not Found"},
+                 {405, "Method Not Allowed"},
+                 {408, "Request Timeout"},
+                 {409, "Conflict"},
+                 {412, "Precondition Failed"},
+                 {413, "Content Too Large"},
+                 {414, "URI Too Long"},
+                 {415, "Unsupported Media Type"},
+                 {416, "Range Not Satisfiable"},
+                 {417, "Expectation Failed"},
+                 {431, "Request Header Fields Too Large"},
+                 {500, "Internal Server Error"},
+                 {501, "Not Implemented"},
+                 {503, "Service Unavailable"},
+                 {505, "HTTP Version Not Supported"},
+                 {507, "Insufficient Storage"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].status == status)
+            return names[i].text;
+    return "Error";
+}
+
+bool reply_append(struct conn *c, const void *p, size_t n)
+{
+    if (c->out_cap - c->out_len < n) {
+        size_t cap = c->out_len + n + 512;
+        char *q = realloc(c->out, cap);
+        if (q == NULL)
+            return false;
+        c->out = q;
+        c->out_cap = cap;
+    }
+    if (n > 0)
+        memcpy(c->out + c->out_len, p, n);
+    c->out_len += n;
+    return true;
+}
+
+void reply_head(struct conn *c, int status, const char *type, uint64_t length, const char *extra)
+{
+    static time_t date_at = -1;
+    static char date[32];
+    time_t now = time(NULL);
+    if (now != date_at) {
+        sp_http_date(now, date);
+        date_at = now;
+    }
+    /* An answer that leaves request bytes unread must be the connection's last. */
+    if (c->unread_body || front.draining || c->eof)
+        c->close_after = true;
+    const char *connection = "";
+    if (c->close_after)
+        connection = "Connection: close\r\n";
+    else if (c->head.minor == 0)
+        connection = "Connection: keep-alive\r\n";
+    char len[48] = "";
+    if (status != 204 && status != 304)
+        snprintf(len, sizeof len, "Content-Length: %llu\r\n", (unsigned long long)length);
+    char head[1024];
+    int n = snprintf(head, sizeof head,
+                     "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s"
+                     "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n\r\n",
+                     status, status_text(status), date, connection,
+                     type != NULL ? "Content-Type: " : "", type != NULL ? type : "",
+                     type != NULL ? "\r\n" : "", len, extra);
+    c->status = status;
+    c->out_len = c->out_pos = 0;
+    if (n < 0 || (size_t)n >= sizeof head || !reply_append(c, head, (size_t)n))
+        conn_close(c);
+}
+
+void reply_json(struct conn *c, int status, const char *extra, const char *json, size_t n)
+{
+    reply_head(c, status, "application/json", n, extra);
+    if (c->state == CONN_DEAD)
+        return;
+    if (!c->http_head && !reply_append(c, json, n)) {
+        conn_close(c);
+        return;
+    }
+    reply_start(c);
+}
+
+void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra)
+{
+    if (sentence == NULL || sentence[0] == '\0')
+        sentence = sp_err_text(e);
+    char json[1024];
+    int n = snprintf(json, sizeof json, "{\"error\":\"");
+    size_t used, at = (size_t)n;
+    at += sp_json_escape(sentence, strlen(sentence), json + at, 800, &used);
+    n = snprintf(json + at, sizeof json - at, "\",\"code\":\"%s\"}\n", sp_err_name(e));
+    /* Whatever of the body was not read can't be told from a next request. */
+    if (c->head.chunked || c->body_left > 0)
+        c->unread_body = true;
+    reply_json(c, sp_err_status(e), extra, json, at + (size_t)n);
+}
+
+void reply_error(struct conn *c, enum sp_err e, const char *sentence)
+{
+    reply_error_extra(c, e, sentence, "");
+}
+
+void reply_start(struct conn *c)
+{
+    c->state = CONN_SEND;
+    conn_clock(c, CLOCK_STALL);
+    pump(c);
+}
+
+static void on_writable(h2o_socket_t *sock, const char *err)
+{
+    struct conn *c = sock->data;
+    (void)err;
+    c->write_armed = false;
+    if (c->state == CONN_SEND)
+        pump(c);
+}
+
+static void wait_writable(struct conn *c)
+{
+    if (c->write_armed)
+        return;
+    c->write_armed = true;
+    h2o_socket_notify_write(c->sock, on_writable);
+}
+
+/* 1 all out, 0 the socket is full, -1 broken. */
+static int flush_out(struct conn *c)
+{
+    while (c->out_pos < c->out_len) {
+        int more = c->fill != NULL || c->file_left > 0 ? MSG_MORE : 0;
+        ssize_t n = send(c->fd, c->out + c->out_pos, c->out_len - c->out_pos, MSG_NOSIGNAL | more);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return errno == EAGAIN ? 0 : -1;
+        }
+        c->out_pos += (size_t)n;
+        conn_progress(c, (size_t)n);
+    }
+    c->out_len = c->out_pos = 0;
+    return 1;
+}
+
+/* As flush_out; 2: enough for this turn. */
+static int flush_file(struct conn *c)
+{
+    uint64_t turn = 0;
+    while (c->file_left > 0) {
+        if (turn >= SENDFILE_TURN)
+            return 2;
+        off_t off = (off_t)c->file_pos;
+        size_t want = c->file_left < SENDFILE_ONCE ? (size_t)c->file_left : SENDFILE_ONCE;
+        ssize_t n = sendfile(c->fd, c->file, &off, want);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return errno == EAGAIN ? 0 : -1;
+        }
+        if (n == 0)
+            return -1; /* the file shrank: the promised length can't be kept */
+        c->file_pos += (uint64_t)n;
+        c->file_left -= (uint64_t)n;
+        turn += (uint64_t)n;
+        conn_progress(c, (size_t)n);
+    }
+    return 1;
+}
+
+static void pump(struct conn *c)
+{
+    for (;;) {
+        int r = flush_out(c);
+        if (r == 1 && c->fill != NULL) {
+            if (!c->fill(c))
+                c->fill = NULL;
+            continue;
+        }
+        if (r == 1)
+            r = flush_file(c);
+        if (r == 0 || r == 2) {
+            wait_writable(c);
+            return;
+        }
+        if (r < 0)
+            conn_close(c);
+        else
+            conn_request_done(c);
+        return;
+    }
+}

@@ -1,0 +1,294 @@
+/* upload.c: PUT below /files: bytes go from the client's socket into a pipe that the cell reads,
+ * by splice where the length is known, so that they never enter this process. The client is
+ * hostile; a pipe whose reader is gone means that the cell will say why. */
+#include "front.h"
+
+#include "sallyport/utf8.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define SPLICE_ONCE (1u << 20)
+#define SPLICE_TURN (4u << 20)
+
+void upload_begin(struct conn *c)
+{
+    const struct sp_head *h = &c->head;
+    enum sp_err e = SP_OK;
+    struct sp_msg m = {.op = SP_OP_PUT, .path = {c->path, c->path_len}};
+    if (h->has_content_range)
+        e = SP_E_BAD_REQUEST;
+    else if (h->content_encoding.p != NULL &&
+             (h->content_encoding.n != 8 || strncasecmp(h->content_encoding.p, "identity", 8) != 0))
+        e = SP_E_BAD_MEDIA_TYPE;
+    else if (h->has_length && h->length > front.cfg->max_upload)
+        e = SP_E_BODY_TOO_LARGE;
+    if (e == SP_OK && h->if_none_match.p != NULL) {
+        if (h->if_none_match.n == 1 && h->if_none_match.p[0] == '*')
+            m.flags |= SP_PUT_NEW_ONLY;
+        else
+            e = SP_E_BAD_REQUEST; /* only "*" has a use here; others would be ignored in silence */
+    }
+    if (e == SP_OK && h->if_match.p != NULL) {
+        m.etag = sp_etag_single(h->if_match);
+        m.flags |= SP_PUT_IF_MATCH;
+        if (m.etag.p == NULL || m.etag.n > SP_ETAG_MAX || m.etag.n == 0)
+            e = SP_E_PRECONDITION_FAILED; /* no tag of ours looks like this */
+    }
+    if (e == SP_OK && (c->upload = calloc(1, sizeof *c->upload)) == NULL)
+        e = SP_E_OVERLOADED;
+    if (e != SP_OK) {
+        reply_error(c, e, NULL);
+        return;
+    }
+    sp_chunk_init(&c->upload->chunk);
+    (void)link_request(c, &m);
+}
+
+static void on_pipe_writable(h2o_socket_t *sock, const char *err)
+{
+    struct conn *c = sock->data;
+    (void)err;
+    if (c->state == CONN_UPLOAD)
+        upload_pump(c);
+}
+
+static void wait_pipe(struct conn *c)
+{
+    h2o_socket_t *p = c->upload->pipe;
+    conn_read_on(c, false);
+    if (p->_cb.write == NULL)
+        h2o_socket_notify_write(p, on_pipe_writable);
+}
+
+static void client_left(struct conn *c)
+{
+    conn_close(c); /* cancels: nothing is written */
+}
+
+/* Whole body is in the pipe. */
+static void commit(struct conn *c)
+{
+    struct upload_state *u = c->upload;
+    h2o_socket_close(u->pipe);
+    u->pipe = NULL;
+    u->committed = true;
+    c->head.chunked = false;
+    struct sp_msg m = {.op = SP_OP_COMMIT, .id = c->id, .size = u->sent};
+    c->state = CONN_WAIT;
+    conn_clock(c, CLOCK_NONE);
+    conn_read_on(c, true);
+    if (!link_send(&m))
+        reply_error(c, SP_E_OVERLOADED, NULL);
+}
+
+/* Writes to the pipe: bytes taken, 0 full, -1 the cell let go. */
+static ssize_t to_pipe(struct conn *c, const char *p, size_t n)
+{
+    for (;;) {
+        ssize_t w = write(h2o_socket_get_fd(c->upload->pipe), p, n);
+        if (w >= 0) {
+            c->upload->sent += (uint64_t)w;
+            return w;
+        }
+        if (errno == EINTR)
+            continue;
+        return errno == EAGAIN ? 0 : -1;
+    }
+}
+
+static void pipe_lost(struct conn *c)
+{
+    c->upload->pipe_gone = true;
+    conn_read_on(c, false);
+    conn_clock(c, CLOCK_HANGUP); /* FAIL is on its way */
+}
+
+/* 1 done, 0 waiting, -1 ended. */
+static int pump_plain(struct conn *c)
+{
+    struct upload_state *u = c->upload;
+    size_t have = c->in_len - c->body_pos, turn = 0;
+    if (have > c->body_left)
+        have = (size_t)c->body_left;
+    while (have > 0) {
+        ssize_t w = to_pipe(c, c->in + c->body_pos, have);
+        if (w < 0) {
+            pipe_lost(c);
+            return -1;
+        }
+        if (w == 0) {
+            wait_pipe(c);
+            return 0;
+        }
+        c->body_pos += (size_t)w;
+        c->body_left -= (uint64_t)w;
+        have -= (size_t)w;
+    }
+    while (c->body_left > 0) {
+        size_t want = c->body_left < SPLICE_ONCE ? (size_t)c->body_left : SPLICE_ONCE;
+        ssize_t n = splice(c->fd, NULL, h2o_socket_get_fd(u->pipe), NULL, want,
+                           SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        if (n > 0) {
+            u->sent += (uint64_t)n;
+            c->body_left -= (uint64_t)n;
+            turn += (size_t)n;
+            conn_progress(c, (size_t)n);
+            if (turn >= SPLICE_TURN && c->body_left > 0) {
+                wait_pipe(c); /* back after the others' turn */
+                return 0;
+            }
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd p = {.fd = h2o_socket_get_fd(u->pipe), .events = POLLOUT};
+            if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0 && (p.revents & POLLERR) == 0)
+                conn_read_on(c, true);
+            else
+                wait_pipe(c);
+            return 0;
+        }
+        if (n < 0 && errno == EPIPE)
+            pipe_lost(c);
+        else
+            client_left(c);
+        return -1;
+    }
+    return 1;
+}
+
+/* One piece of a chunked body from the buffer: as pump_plain, 2: need input. */
+static int pump_chunk(struct conn *c)
+{
+    struct upload_state *u = c->upload;
+    while (c->body_pos < c->in_len) {
+        struct sp_chunk before = u->chunk;
+        const char *data;
+        size_t used, dn;
+        int r = sp_chunk_next(&u->chunk, c->in + c->body_pos, c->in_len - c->body_pos, &used, &data,
+                              &dn);
+        if (r < 0) {
+            reply_error(c, SP_E_BAD_REQUEST, "The chunked body is malformed.");
+            return -1;
+        }
+        if (dn > front.cfg->max_upload - u->sent) {
+            reply_error(c, SP_E_BODY_TOO_LARGE, NULL);
+            return -1;
+        }
+        if (dn > 0) {
+            ssize_t w = to_pipe(c, data, dn);
+            if (w < 0) {
+                pipe_lost(c);
+                return -1;
+            }
+            if ((size_t)w < dn) {
+                /* Go back to just behind what the pipe took, with the state that belongs there. */
+                size_t prefix = (size_t)(data - (c->in + c->body_pos)) + (size_t)w;
+                u->chunk = before;
+                if (prefix > 0) {
+                    size_t again = 0;
+                    (void)sp_chunk_next(&u->chunk, c->in + c->body_pos, prefix, &again, &data, &dn);
+                    c->body_pos += again;
+                }
+                wait_pipe(c);
+                return 0;
+            }
+        }
+        c->body_pos += used;
+        if (r == 1)
+            return 1;
+        if (used == 0)
+            break;
+    }
+    return 2;
+}
+
+static int pump_chunked(struct conn *c)
+{
+    size_t turn = 0;
+    for (;;) {
+        int r = pump_chunk(c);
+        if (r != 2)
+            return r;
+        size_t rest = c->in_len - c->body_pos;
+        memmove(c->in + c->head.size, c->in + c->body_pos, rest);
+        c->body_pos = c->head.size;
+        c->in_len = c->head.size + rest;
+        if (turn >= SPLICE_TURN) {
+            wait_pipe(c);
+            return 0;
+        }
+        ssize_t n = conn_recv(c, FRONT_IN_MAX);
+        if (n == -1) {
+            conn_read_on(c, true);
+            return 0;
+        }
+        if (n <= 0) {
+            client_left(c);
+            return -1;
+        }
+        turn += (size_t)n;
+        conn_progress(c, (size_t)n);
+    }
+}
+
+void upload_pump(struct conn *c)
+{
+    if (c->upload->pipe_gone)
+        return;
+    int r = c->head.chunked ? pump_chunked(c) : pump_plain(c);
+    if (r == 1)
+        commit(c);
+}
+
+static void done(struct conn *c, const struct sp_msg *m)
+{
+    char extra[128], json[3 * SP_PATH_BYTES_MAX * 2 + 64];
+    snprintf(extra, sizeof extra, "ETag: \"%.*s\"\r\n", (int)m->etag.n, m->etag.p);
+    int n = snprintf(json, sizeof json, "{\"path\":\"");
+    size_t at = (size_t)n, used;
+    at += sp_json_escape(c->path, c->path_len, json + at, sizeof json - at - 48, &used);
+    n = snprintf(json + at, sizeof json - at, "\",\"size\":%llu}\n", (unsigned long long)m->size);
+    reply_json(c, (m->flags & SP_DONE_CREATED) != 0 ? 201 : 200, extra, json, at + (size_t)n);
+}
+
+void upload_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)
+{
+    struct upload_state *u = c->upload;
+    if (m->op == SP_OP_READY && c->state == CONN_WAIT && u->pipe == NULL && !u->committed) {
+        u->pipe =
+            h2o_evloop_socket_create(front.loop, sp_frame_take_fd(f, 0), H2O_SOCKET_FLAG_DONT_READ);
+        u->pipe->data = c;
+        if (!conn_send_continue(c))
+            return;
+        c->state = CONN_UPLOAD;
+        conn_clock(c, CLOCK_STALL);
+        upload_pump(c);
+    } else if (m->op == SP_OP_DONE && u->committed) {
+        link_forget(c, false);
+        done(c, m);
+    } else if (m->op == SP_OP_FAIL) {
+        link_forget(c, false);
+        reply_error(c, (enum sp_err)m->err, NULL);
+    } else {
+        conn_close(c);
+    }
+}
+
+void upload_free(struct conn *c)
+{
+    if (c->upload == NULL)
+        return;
+    if (c->upload->pipe != NULL)
+        h2o_socket_close(c->upload->pipe);
+    free(c->upload);
+    c->upload = NULL;
+}

@@ -52,7 +52,7 @@ bool sp_err_valid(uint32_t n);
 const char *sp_err_name(enum sp_err e);
 /* HTTP status of the code, 400..599; 500 for anything invalid. */
 int sp_err_status(enum sp_err e);
-/* A default sentence for people, without a full stop problem: ends in '.'. */
+/* A default sentence for people; ends in '.'. */
 const char *sp_err_text(enum sp_err e);
 /* The code for a file operation's errno (positive). EXDEV means outside the workspace. */
 enum sp_err sp_err_from_errno(int err);

@@ -48,7 +48,7 @@ struct sp_chunk {
     uint32_t line;
 };
 void sp_chunk_init(struct sp_chunk *c);
-/* Looks at in[0..n): *used bytes are consumed; if data is found, *data/*dn point at it inside in
+/* Looks at in[0..n): *used bytes are consumed; if data is found, *data and *dn tell where inside in
  * (consumed too). 1: body ended (after trailers). 0: go on. -1: malformed. May return 0
  * with *used < n: call again. */
 int sp_chunk_next(struct sp_chunk *c, const char *in, size_t n, size_t *used, const char **data, size_t *dn);

@@ -74,7 +74,8 @@ struct sp_msg {
 size_t sp_msg_encode(const struct sp_msg *m, uint8_t *buf, size_t cap);
 /* False: not a message, or a limit is broken, or nfds isn't what the op carries. */
 bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds);
-/* Encodes and sends; takes the descriptors. 0 or a negative errno as sp_chan_send. */
+/* Encodes and sends; takes the descriptors in every case. 0, a negative errno as sp_chan_send, or
+ * -EINVAL where m breaks a limit or nfds is wrong for its op. */
 int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds);
 int sp_msg_fail(struct sp_chan *c, uint32_t id, enum sp_err e);
 

@@ -1,0 +1,247 @@
+/* frame.c: SOCK_SEQPACKET datagrams with descriptors, queued when the socket is full. Trusts
+ * nobody on the other end: too many descriptors, or anything cut short, closes what came and is
+ * -EPROTO. Who owns a descriptor is fixed at each call: see frame.h. */
+#include "sallyport/frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What a control buffer needs for n descriptors, aligned as the kernel wants it. */
+union control {
+    struct cmsghdr align;
+    /* One more than allowed, so that one too many is seen as such. */
+    char buf[CMSG_SPACE((SP_FRAME_FDS + 1) * sizeof(int))];
+};
+
+struct sp_chan_item {
+    struct sp_chan_item *next;
+    int fds[SP_FRAME_FDS];
+    int nfds;
+    size_t len;
+    uint8_t data[];
+};
+
+static void close_all(const int *fds, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+int sp_frame_pair(int fds[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
+        return -errno;
+    /* A frame must fit where the host's default is small; the kernel doubles this and bounds it by
+     * net.core.wmem_max. If it refuses, a large frame fails with -EMSGSIZE and is reported then. */
+    int room = SP_FRAME_MAX;
+    for (int i = 0; i < 2; i++)
+        (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    return 0;
+}
+
+void sp_chan_init(struct sp_chan *c, int fd)
+{
+    *c = (struct sp_chan){.fd = fd};
+}
+
+static void pop(struct sp_chan *c)
+{
+    struct sp_chan_item *it = c->head;
+    close_all(it->fds, it->nfds);
+    c->queued -= sizeof *it + it->len;
+    c->head = it->next;
+    if (!c->head)
+        c->tail = NULL;
+    free(it);
+}
+
+void sp_chan_close(struct sp_chan *c)
+{
+    while (c->head)
+        pop(c);
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+/* One sendmsg. 0, or -errno with -EAGAIN for "not now" and -EPIPE for every way to be gone. */
+static int transmit(int fd, const void *data, size_t len, const int *fds, int nfds)
+{
+    union control ctl = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (nfds > 0) {
+        size_t bytes = (size_t)nfds * sizeof(int);
+        m.msg_control = ctl.buf;
+        m.msg_controllen = CMSG_SPACE(bytes);
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(bytes);
+        memcpy(CMSG_DATA(h), fds, bytes);
+    }
+    for (;;) {
+        if (sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+            return 0; /* a datagram goes whole or not at all */
+        switch (errno) {
+        case EINTR:
+            continue;
+        case EAGAIN:
+            return -EAGAIN;
+        case EMSGSIZE:
+            return -EMSGSIZE;
+        case ENOMEM:
+        case ENOBUFS:
+        case ETOOMANYREFS: /* too many descriptors on their way */
+            return -ENOBUFS;
+        default:
+            return -EPIPE;
+        }
+    }
+}
+
+static int enqueue(struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds)
+{
+    size_t cost = sizeof(struct sp_chan_item) + len;
+    if (cost > SP_CHAN_QUEUE_MAX - c->queued)
+        return -ENOBUFS;
+    struct sp_chan_item *it = malloc(cost);
+    if (!it)
+        return -ENOBUFS;
+    *it = (struct sp_chan_item){.nfds = nfds, .len = len};
+    memcpy(it->data, data, len);
+    for (int i = 0; i < nfds; i++)
+        it->fds[i] = fds[i];
+    if (c->tail)
+        c->tail->next = it;
+    else
+        c->head = it;
+    c->tail = it;
+    c->queued += cost;
+    return 0;
+}
+
+int sp_chan_send(struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds)
+{
+    int r;
+    if (c->fd < 0)
+        r = -EPIPE;
+    else if (len == 0 || len > SP_FRAME_MAX || nfds < 0 || nfds > SP_FRAME_FDS)
+        r = -EMSGSIZE; /* an empty datagram would look like our close */
+    else
+        r = c->head ? -EAGAIN : transmit(c->fd, data, len, fds, nfds);
+    if (r == -EAGAIN) {
+        r = enqueue(c, data, len, fds, nfds);
+        if (r == 0)
+            return 0; /* the queue has the descriptors now */
+    }
+    close_all(fds, nfds);
+    return r;
+}
+
+bool sp_chan_pending(const struct sp_chan *c)
+{
+    return c->head != NULL;
+}
+
+int sp_chan_flush(struct sp_chan *c)
+{
+    while (c->head) {
+        const struct sp_chan_item *it = c->head;
+        int r = c->fd < 0 ? -EPIPE : transmit(c->fd, it->data, it->len, it->fds, it->nfds);
+        if (r == -EAGAIN || r == -ENOBUFS)
+            return 0; /* stays queued */
+        if (r < 0)
+            return -EPIPE; /* a frame that can't be sent is as bad as no peer: the order is lost */
+        pop(c);
+    }
+    return 0;
+}
+
+/* Moves the descriptors of m to f; false when something else, or too many, came. */
+static bool collect(struct msghdr *m, struct sp_frame *f)
+{
+    bool ok = true;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
+            ok = false;
+            continue;
+        }
+        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (f->nfds < SP_FRAME_FDS) {
+                f->fds[f->nfds++] = fd;
+            } else {
+                close(fd);
+                ok = false;
+            }
+        }
+    }
+    return ok;
+}
+
+int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
+{
+    f->len = 0;
+    f->nfds = 0;
+    for (int i = 0; i < SP_FRAME_FDS; i++)
+        f->fds[i] = -1;
+    if (c->fd < 0)
+        return -EPIPE;
+
+    union control ctl;
+    struct iovec iov = {.iov_base = f->data, .iov_len = sizeof f->data};
+    struct msghdr m;
+    ssize_t n;
+    bool reset = false;
+    for (;;) {
+        m = (struct msghdr){.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = ctl.buf,
+                            .msg_controllen = sizeof ctl.buf};
+        n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (n >= 0)
+            break;
+        if (errno == EINTR)
+            continue;
+        /* The peer left without reading all that we sent. That error is told once, and before what
+         * the peer had sent: look again, for its last words. */
+        if (errno == ECONNRESET && !reset) {
+            reset = true;
+            continue;
+        }
+        if (errno == EAGAIN)
+            return 0;
+        return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
+    }
+    bool ok = collect(&m, f) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    if (ok && n > 0) {
+        f->len = (size_t)n;
+        return 1;
+    }
+    sp_frame_close_fds(f);
+    return ok ? -EPIPE : -EPROTO;
+}
+
+void sp_frame_close_fds(struct sp_frame *f)
+{
+    close_all(f->fds, f->nfds);
+    for (int i = 0; i < SP_FRAME_FDS; i++)
+        f->fds[i] = -1;
+    f->nfds = 0;
+}
+
+int sp_frame_take_fd(struct sp_frame *f, int i)
+{
+    if (i < 0 || i >= f->nfds)
+        return -1;
+    int fd = f->fds[i];
+    f->fds[i] = -1;
+    return fd;
+}

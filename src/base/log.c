@@ -1,0 +1,99 @@
+/* log.c: one line a message on stderr, in one write(2). What is logged may hold bytes of a
+ * stranger, so everything that could end the line, move a terminal's cursor or turn text around is
+ * escaped. Allocates nothing and opens nothing: usable in every role after confinement. */
+#include "sallyport/log.h"
+
+#include "sallyport/civil.h"
+#include "sallyport/utf8.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEXT_MAX 1024
+#define LINE_MAX_BYTES 2048 /* below PIPE_BUF: lines of several processes don't mix in a pipe */
+
+static const char *log_role = "?";
+static enum sp_log_level log_level = SP_LOG_INFO;
+
+void sp_log_init(const char *role, enum sp_log_level level)
+{
+    log_role = role;
+    log_level = level;
+}
+
+/* Well-formed, and neither a C1 control, a line or paragraph separator, nor a bidi control. */
+static size_t harmless(const char *p, size_t n)
+{
+    size_t bad, len = sp_utf8_next(p, n, &bad);
+    uint8_t a = (uint8_t)p[0], b = len > 1 ? (uint8_t)p[1] : 0, c = len > 2 ? (uint8_t)p[2] : 0;
+    if (len == 1)
+        return a >= 0x20 && a < 0x7f && a != '\\';
+    if (len == 2 && a == 0xc2 && b < 0xa0)
+        return 0;
+    if (len == 3 && a == 0xe2 && b == 0x80 && c >= 0xa8 && c <= 0xae)
+        return 0;
+    if (len == 3 && a == 0xe2 && b == 0x81 && c >= 0xa6 && c <= 0xa9)
+        return 0;
+    return len;
+}
+
+static size_t escape(const char *in, size_t n, char *out, size_t cap)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t to = 0;
+    for (size_t at = 0; at < n;) {
+        size_t len = harmless(in + at, n - at);
+        if ((len ? len : 4) > cap - to)
+            break;
+        if (len) {
+            memcpy(out + to, in + at, len);
+            at += len;
+            to += len;
+            continue;
+        }
+        uint8_t c = (uint8_t)in[at++];
+        out[to++] = '\\';
+        out[to++] = 'x';
+        out[to++] = hex[c >> 4];
+        out[to++] = hex[c & 15];
+    }
+    return to;
+}
+
+void sp_log(enum sp_log_level l, const char *fmt, ...)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    if (l > log_level)
+        return;
+    int saved = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct sp_civil c = sp_civil_from(now.tv_sec);
+
+    char text[TEXT_MAX], line[LINE_MAX_BYTES];
+    errno = saved; /* for %m */
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+
+    int head = snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %s ", c.year,
+                        c.month, c.day, c.hour, c.minute, c.second, now.tv_nsec / 1000000, log_role,
+                        l >= SP_LOG_ERROR && l <= SP_LOG_DEBUG ? names[l] : "?");
+    size_t at = head < 0 ? 0 : (size_t)head < 200 ? (size_t)head : 200;
+    at += escape(text, len, line + at, sizeof line - at - 4);
+    if (n < 0 || (size_t)n >= sizeof text) {
+        memcpy(line + at, "...", 3);
+        at += 3;
+    }
+    line[at++] = '\n';
+    while (write(STDERR_FILENO, line, at) < 0 && errno == EINTR)
+        ;
+    errno = saved;
+}

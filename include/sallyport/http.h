@@ -37,15 +37,18 @@ struct sp_head {
 /* Parses the head at buf. 1: done, h set (slices borrow buf). 0: more bytes needed.
  * -1: refused, *err set (BAD_REQUEST, URI_TOO_LONG, HEADERS_TOO_LARGE, BAD_VERSION, BAD_EXPECTATION).
  * from: bytes already looked at by an earlier call with 0 (for linear cost); 0 is always right. Leading
- * CRLFs (at most one pair) before the request line are skipped. Refuses as early as it can tell. */
+ * CRLFs (at most one pair) before the request line are skipped. Refuses as early as it can tell.
+ * A field named in struct sp_head comes at most once, list or not, and so do Host, Content-Length,
+ * Transfer-Encoding, Expect and Content-Range: also identical ones are refused. Connection may repeat.
+ * Expect is ignored on HTTP/1.0. h holds nothing of use unless 1 is returned. */
 int sp_head_parse(const char *buf, size_t len, size_t from, struct sp_head *h, enum sp_err *err);
 
 /* ---- chunked ---- */
 struct sp_chunk {
     int state;
     uint64_t left;  /* data bytes left in the current chunk */
-    uint32_t extra; /* bytes of size lines and trailers so far, bounded (8 KiB a body for trailers, 256 a line) */
-    uint32_t line;
+    uint32_t extra; /* bytes of size lines and trailers so far, bounded (8 KiB a body for trailers) */
+    uint32_t line;  /* of the size line, CRLF included; bounded (256) */
 };
 void sp_chunk_init(struct sp_chunk *c);
 /* Looks at in[0..n): *used bytes are consumed; if data is found, *data and *dn tell where inside in

@@ -38,7 +38,9 @@ enum sp_op {
     SP_OP_KILL_ALL,   /* broker: kill running commands; refuse new ones */
     SP_OP_FRONT,      /* broker: fd = socket of a new front; drop the old one's work */
     /* role -> main */
-    SP_OP_UP /* confined and ready */
+    SP_OP_UP, /* confined and ready */
+    /* broker -> main */
+    SP_OP_BREACH /* the front broke the protocol and was let go: end it */
 };
 
 enum { SP_EXEC_STDIN = 1 };                              /* EXEC.flags */

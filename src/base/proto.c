@@ -36,7 +36,7 @@ struct shape {
 #define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH)
 
 /* clang-format off */
-static const struct shape shapes[SP_OP_UP + 1] = {
+static const struct shape shapes[SP_OP_BREACH + 1] = {
     /*                 known  op     flags                fds   fields */
     [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
@@ -55,12 +55,13 @@ static const struct shape shapes[SP_OP_UP + 1] = {
     [SP_OP_KILL_ALL] = {true, false, 0,                   0, 0, 0},
     [SP_OP_FRONT]    = {true, false, 0,                   1, 1, 0},
     [SP_OP_UP]       = {true, false, 0,                   0, 0, 0},
+    [SP_OP_BREACH]   = {true, false, 0,                   0, 0, 0},
 };
 /* clang-format on */
 
 static const struct shape *shape_of(uint8_t op)
 {
-    return op <= SP_OP_UP && shapes[op].known ? &shapes[op] : NULL;
+    return op <= SP_OP_BREACH && shapes[op].known ? &shapes[op] : NULL;
 }
 
 /* ---- checks, the same for both directions ---- */

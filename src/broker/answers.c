@@ -1,0 +1,175 @@
+/* answers.c: what the cell may say, in which state, and what happens when it is lost. The cell is
+ * the process that handles the workspace, and the nearest to what commands do: its words are
+ * checked as a stranger's. A breach gets it killed with everything it started. */
+#include "broker/broker.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+void broker_cell_new(struct broker *b, int fd, uint64_t now)
+{
+    sp_chan_init(&b->cell, fd);
+    b->cell_up = false;
+    b->cell_breach = NULL;
+    queue_next(b, now);
+    settle(b, now);
+}
+
+void broker_cell_broke(struct broker *b, const char *why)
+{
+    if (b->cell_breach == NULL)
+        b->cell_breach = why;
+}
+
+void broker_cell_gone(struct broker *b, bool retry, uint64_t now)
+{
+    sp_chan_close(&b->cell);
+    b->cell_up = false;
+    b->cell_breach = NULL;
+    b->seat = NULL;
+    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+        struct op *o = &b->ops[i];
+        if (o->state == OP_FREE || o->state == OP_QUEUED)
+            continue;
+        answer_fail(b, o, b->draining && o->kind == SP_OP_EXEC ? SP_E_DRAINING : SP_E_CELL_LOST);
+        op_free(b, o);
+    }
+    if (!retry)
+        queue_fail(b, SP_E_CELL_LOST);
+    settle(b, now);
+}
+
+/* ---- the descriptors ---- */
+
+static bool is_pipe(int fd, int access)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+    return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && flags >= 0 &&
+           (flags & O_ACCMODE) == access;
+}
+
+/* The front reads what it gets without looking again: no folder, no device, no socket, and nothing
+ * that it could write a file through. */
+static bool fds_sound(const struct op *o, const struct sp_msg *m, const struct sp_frame *f)
+{
+    struct stat st;
+    if (m->op == SP_OP_STARTED)
+        return f->nfds == (o->want_stdin ? 3 : 2) && is_pipe(f->fds[0], O_RDONLY) &&
+               is_pipe(f->fds[1], O_RDONLY) && (!o->want_stdin || is_pipe(f->fds[2], O_WRONLY));
+    if (m->op == SP_OP_READY)
+        return is_pipe(f->fds[0], O_WRONLY);
+    if (m->op != SP_OP_FILE)
+        return true;
+    if (fstat(f->fds[0], &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    if (m->flags & SP_FILE_LISTING) { /* a memfd, which nobody can write any more */
+        int seals = fcntl(f->fds[0], F_GET_SEALS);
+        return seals >= 0 && (seals & F_SEAL_WRITE);
+    }
+    int flags = fcntl(f->fds[0], F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH);
+}
+
+/* ---- the messages ---- */
+
+enum verdict { BREACH, STAYS, ENDS };
+
+static enum verdict judge_exec(const struct op *o, uint8_t op)
+{
+    bool started = o->state == OP_OPEN;
+    if (op == SP_OP_STARTED)
+        return started ? BREACH : STAYS;
+    if (op == SP_OP_EXITED) /* a cancel may overtake the start */
+        return started || o->cancelled ? ENDS : BREACH;
+    return op == SP_OP_FAIL && !started ? ENDS : BREACH;
+}
+
+static enum verdict judge_put(const struct op *o, uint8_t op)
+{
+    if (op == SP_OP_FAIL)
+        return ENDS;
+    if (op == SP_OP_READY)
+        return o->state == OP_STARTING ? STAYS : BREACH;
+    return op == SP_OP_DONE && o->state == OP_COMMITTING ? ENDS : BREACH;
+}
+
+static enum verdict judge(const struct op *o, uint8_t op)
+{
+    switch (o->kind) {
+    case SP_OP_EXEC:
+        return judge_exec(o, op);
+    case SP_OP_PUT:
+        return judge_put(o, op);
+    case SP_OP_OPEN:
+        return op == SP_OP_FILE || op == SP_OP_FAIL ? ENDS : BREACH;
+    default:
+        return op == SP_OP_DONE || op == SP_OP_FAIL ? ENDS : BREACH;
+    }
+}
+
+static void pass_on(struct broker *b, const struct op *o, const struct sp_msg *m,
+                    struct sp_frame *f)
+{
+    int fds[SP_FRAME_FDS], n = f->nfds;
+    for (int i = 0; i < n; i++)
+        fds[i] = sp_frame_take_fd(f, i);
+    answer(b, o, m, fds, n);
+}
+
+void broker_from_cell(struct broker *b, struct sp_frame *f, uint64_t now)
+{
+    struct sp_msg m;
+    if (b->cell_breach != NULL)
+        return; /* it is as good as dead */
+    if (!sp_msg_decode(&m, f->data, f->len, f->nfds)) {
+        broker_cell_broke(b, "it sent what isn't a message");
+        return;
+    }
+    if (m.op == SP_OP_UP && !b->cell_up) {
+        b->cell_up = true;
+        return;
+    }
+    struct op *o = m.id != 0 && b->cell_up ? op_by_cell(b, m.id) : NULL;
+    if (o == NULL || o->state == OP_QUEUED) {
+        broker_cell_broke(b, "it answered what wasn't asked");
+        return;
+    }
+    enum verdict v = judge(o, m.op);
+    if (v == BREACH || !fds_sound(o, &m, f)) {
+        broker_cell_broke(b, v == BREACH ? "it sent a message out of turn"
+                                         : "it sent a descriptor of the wrong kind");
+        return;
+    }
+    pass_on(b, o, &m, f);
+    if (v == ENDS) {
+        op_end(b, o, now);
+    } else {
+        o->state = OP_OPEN;
+        if (!o->cancelled)
+            o->deadline = o->kind == SP_OP_EXEC ? now + o->timeout_ms : BROKER_NEVER;
+    }
+    settle(b, now);
+}
+
+uint64_t broker_tick(struct broker *b, uint64_t now)
+{
+    uint64_t next = BROKER_NEVER;
+    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+        struct op *o = &b->ops[i];
+        if (o->state == OP_FREE || o->deadline == BROKER_NEVER)
+            continue;
+        if (o->deadline <= now) {
+            if (o->cancelled)
+                broker_cell_broke(b, "it didn't end a cancelled operation in time");
+            else if (o->state == OP_STARTING)
+                broker_cell_broke(b, "it didn't start a command in time");
+            else
+                cancel(b, o, SP_CANCEL_TIMEOUT, now);
+        }
+        if (o->deadline < next)
+            next = o->deadline;
+    }
+    return next;
+}

@@ -1,0 +1,124 @@
+/* requests.c: what the front may ask, in which state, and what happens to its work when it ends.
+ * The front talks to strangers and may have been taken over by one: anything that a sound front
+ * doesn't do lets it go. CANCEL and COMMIT of an unknown id are no breach: they race with the end
+ * that the cell reports. */
+#include "broker/broker.h"
+
+#include <stddef.h>
+
+void settle(struct broker *b, uint64_t now)
+{
+    if (b->front_broken)
+        broker_front_gone(b, now);
+}
+
+void broker_front_broke(struct broker *b, const char *why, uint64_t now)
+{
+    b->front_broken = true;
+    b->front_breach = why;
+    settle(b, now);
+}
+
+/* Its ids are forgotten, its commands and uploads cancelled; what can't be cancelled ends unheard.
+ */
+void broker_front_gone(struct broker *b, uint64_t now)
+{
+    b->front_broken = false;
+    sp_chan_close(&b->front);
+    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+        struct op *o = &b->ops[i];
+        if (o->state == OP_FREE)
+            continue;
+        bool queued = o->state == OP_QUEUED;
+        cancel(b, o, SP_CANCEL_GONE, now); /* frees a queued one */
+        if (!queued)
+            op_orphan(b, o);
+    }
+}
+
+void broker_front_new(struct broker *b, int fd, uint64_t now)
+{
+    broker_front_gone(b, now);
+    b->front_breach = NULL;
+    sp_chan_init(&b->front, fd);
+}
+
+static void breach(struct broker *b, const char *why)
+{
+    b->front_broken = true;
+    b->front_breach = why;
+}
+
+static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
+{
+    if (op_by_front(b, m->id) != NULL) {
+        breach(b, "it used a live id again");
+        return;
+    }
+    if (b->free_ops == NULL) {
+        const struct op nobody = {.front_id = m->id};
+        answer_fail(b, &nobody, SP_E_OVERLOADED);
+        return;
+    }
+    if (m->op == SP_OP_EXEC) {
+        seat_admit(b, m, now);
+        return;
+    }
+    struct op *o = op_new(b, m->op, m->id);
+    if (o != NULL)
+        (void)forward(b, o, m);
+}
+
+static void commit(struct broker *b, const struct sp_msg *m)
+{
+    struct op *o = op_by_front(b, m->id);
+    if (o == NULL)
+        return;
+    if (o->kind != SP_OP_PUT || o->state != OP_OPEN || o->cancelled) {
+        breach(b, "it committed what isn't an open upload");
+        return;
+    }
+    if (forward(b, o, m))
+        o->state = OP_COMMITTING;
+}
+
+void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
+{
+    struct sp_msg m;
+    if (!sp_msg_decode(&m, f->data, f->len, f->nfds)) {
+        broker_front_broke(b, "it sent what isn't a message", now);
+        return;
+    }
+    switch (m.op) {
+    case SP_OP_EXEC:
+    case SP_OP_OPEN:
+    case SP_OP_PUT:
+    case SP_OP_DELETE:
+    case SP_OP_USAGE:
+        request(b, &m, now);
+        break;
+    case SP_OP_COMMIT:
+        commit(b, &m);
+        break;
+    case SP_OP_CANCEL: {
+        struct op *o = op_by_front(b, m.id);
+        if (m.flags != SP_CANCEL_GONE)
+            breach(b, "it claimed a timeout, which isn't its to tell");
+        else if (o != NULL)
+            cancel(b, o, SP_CANCEL_GONE, now);
+        break;
+    }
+    default:
+        breach(b, "it sent a message that isn't a front's");
+    }
+    settle(b, now);
+}
+
+void broker_kill_all(struct broker *b, uint64_t now)
+{
+    b->draining = true;
+    queue_fail(b, SP_E_DRAINING);
+    if (b->seat != NULL)
+        cancel(b, b->seat, SP_CANCEL_GONE, now);
+    settle(b, now);
+}

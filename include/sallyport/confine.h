@@ -10,7 +10,13 @@
 #include <stdint.h>
 
 /* ---- policy text -> BPF (libseccomp) ---- */
-enum sp_filter { SP_FILTER_FRONT, SP_FILTER_BROKER, SP_FILTER_CELL, SP_FILTER_COMMAND, SP_FILTER_COUNT };
+enum sp_filter {
+    SP_FILTER_FRONT,
+    SP_FILTER_BROKER,
+    SP_FILTER_CELL,
+    SP_FILTER_COMMAND,
+    SP_FILTER_COUNT
+};
 
 struct sp_policy_error {
     int line;
@@ -18,27 +24,31 @@ struct sp_policy_error {
 };
 /* Line form: docs/policy.md. Builds the filter and returns its BPF in malloc'ed memory (struct
  * sock_filter array, *n entries); 0, -EINVAL with *e set, or -errno. */
-int sp_policy_compile(const char *text, size_t len, void **bpf, size_t *n, struct sp_policy_error *e);
+int sp_policy_compile(const char *text, size_t len, void **bpf, size_t *n,
+                      struct sp_policy_error *e);
 /* Parses only, calls nothing of libseccomp but name look-ups. For the lint and the fuzzer. */
 int sp_policy_check(const char *text, size_t len, struct sp_policy_error *e);
 /* The policies built into the binary. */
 const char *sp_policy_text(enum sp_filter f, size_t *len);
 
-/* main: compiles all into one sealed memfd for SP_FD_FILTERS; fd or -errno. */
-int sp_filters_build(struct sp_policy_error *e);
-/* role: maps SP_FD_FILTERS once. 0 or -errno. */
+struct sp_plan;
+/* main: compiles all into one sealed memfd for SP_FD_FILTERS; fd or -errno. Where the plan does
+ * without seccomp (NULL: it has it) the set is empty and installing from it succeeds. */
+int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e);
+/* role: maps SP_FD_FILTERS once, leaves it open (the broker hands it on). 0 or -errno. */
 int sp_filters_load(void);
 /* Installs on the calling thread. Needs no_new_privs. 0 or -errno. */
 int sp_filters_install(enum sp_filter f);
 
 /* ---- the process ---- */
-/* no_new_privs, non-dumpable, PR_SET_PDEATHSIG(SIGKILL) if die_with_parent, umask 022, core limit 0.
- * 0 or -errno. */
+/* no_new_privs, non-dumpable, PR_SET_PDEATHSIG(SIGKILL) if die_with_parent, umask 022, core limit
+ * 0. 0 or -errno. */
 int sp_confine_basics(bool die_with_parent);
 /* Bounding, inheritable, ambient, permitted and effective sets: only keep (array of CAP_*
  * numbers), and of those only what is permitted now. libcap-ng. 0 or -errno. */
 int sp_confine_caps(const int *keep, int n);
-/* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. 0 or -errno */
+/* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. 0 or
+ * -errno */
 int sp_confine_ids(uid_t uid, gid_t gid);
 /* RLIMIT_* of commands from c, on the calling process. 0 or -errno. */
 int sp_confine_limits(const struct sp_config *c);
@@ -49,11 +59,12 @@ int sp_landlock_abi(void);
 /* Rule sets. Each restricts the calling thread. abi: what to use, at most. 0 or -errno.
  * front: no path, no TCP bind or connect, scoped. */
 int sp_landlock_front(int abi);
-/* cell: reads what policy/command.landlock allows, writes the workspace; signals and abstract
- * sockets scoped (abi >= 6). */
-int sp_landlock_cell(int abi, const char *workspace, int workspace_fd);
+/* cell: what policy/command.landlock allows, with its workspace line, and the shell to execute (an
+ * absolute path, NULL for none) wherever it is; signals and abstract sockets scoped (abi >= 6).
+ * workspace_fd: the folder, or -1 to open it by its path. */
+int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell);
 /* command: as the cell's (nested, so that commands can't signal the cell). */
-int sp_landlock_command(int abi, const char *workspace, int workspace_fd);
+int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell);
 /* file thread: the workspace alone. */
 int sp_landlock_files(int abi, int workspace_fd);
 
@@ -78,8 +89,9 @@ struct sp_plan {
     struct sp_layer_state layer[SP_LAYER_COUNT];
 };
 /* Probes the host once (forks where a probe can't be undone) and fills the plan and the
- * fields of c that follow from it. accept: comma list of layer names or NULL. disable: for tests, layers
- * to treat as absent. Returns 0, or -1 with a sentence in err (unknown name, layer missing). */
+ * fields of c that follow from it. accept: comma list of layer names or NULL. disable: for tests,
+ * layers to treat as absent. Returns 0, or -1 with a sentence in err (unknown name, layer missing).
+ */
 int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, const char *disable,
                  char *err, size_t errlen);
 

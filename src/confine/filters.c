@@ -1,0 +1,163 @@
+/* filters.c: the four filters as main hands them to the roles: compiled once, in one sealed memfd.
+ * A role checks the seals and every bound before it gives the bytes to the kernel, which checks the
+ * program itself. */
+#include "policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAGIC 0x53504631u
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+struct header {
+    uint32_t magic, size;
+    struct {
+        uint32_t off, n; /* n 0: the plan does without seccomp */
+    } f[SP_FILTER_COUNT];
+};
+#define FILE_MAX                                                                                   \
+    (sizeof(struct header) + SP_FILTER_COUNT * BPF_MAXINSNS * sizeof(struct sock_filter))
+
+static const struct header *loaded;
+
+const char *sp_policy_text(enum sp_filter f, size_t *len)
+{
+    static const char *const names[SP_FILTER_COUNT] = {
+        [SP_FILTER_FRONT] = "front.seccomp",
+        [SP_FILTER_BROKER] = "broker.seccomp",
+        [SP_FILTER_CELL] = "cell.seccomp",
+        [SP_FILTER_COMMAND] = "command.seccomp",
+    };
+    const struct sp_policy_embedded *p =
+        (unsigned)f < SP_FILTER_COUNT ? sp_policy_embedded_find(names[f]) : NULL;
+    *len = p == NULL ? 0 : p->len;
+    return p == NULL ? NULL : p->text;
+}
+
+static int write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], struct sp_policy_error *e)
+{
+    uint32_t off = sizeof *h;
+    for (int i = 0; i < SP_FILTER_COUNT; i++) {
+        size_t len, n;
+        const char *text = sp_policy_text((enum sp_filter)i, &len);
+        int r = text == NULL ? -ENOENT : sp_policy_compile(text, len, &bpf[i], &n, e);
+        if (r != 0)
+            return r;
+        h->f[i].off = off;
+        h->f[i].n = (uint32_t)n;
+        off += (uint32_t)(n * sizeof(struct sock_filter));
+    }
+    h->size = off;
+    return 0;
+}
+
+static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
+{
+    int fd = memfd_create("sallyport-filters", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    int r = write_all(fd, h, sizeof *h);
+    for (int i = 0; r == 0 && i < SP_FILTER_COUNT; i++)
+        r = write_all(fd, bpf[i], h->f[i].n * sizeof(struct sock_filter));
+    if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+        r = -errno;
+    if (r != 0)
+        close(fd);
+    return r == 0 ? fd : r;
+}
+
+int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e)
+{
+    struct header h = {.magic = MAGIC, .size = sizeof h};
+    void *bpf[SP_FILTER_COUNT] = {0};
+    int r = 0;
+    if (e != NULL)
+        memset(e, 0, sizeof *e);
+    if (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active)
+        r = compile_all(&h, bpf, e);
+    if (r == 0)
+        r = store(&h, bpf);
+    for (int i = 0; i < SP_FILTER_COUNT; i++)
+        free(bpf[i]);
+    return r;
+}
+
+static bool well_formed(const struct header *h, size_t size)
+{
+    if (h->magic != MAGIC || h->size != size)
+        return false;
+    for (int i = 0; i < SP_FILTER_COUNT; i++) {
+        uint32_t off = h->f[i].off, n = h->f[i].n;
+        if (n == 0)
+            continue;
+        if (n > BPF_MAXINSNS || off < sizeof *h || off % sizeof(struct sock_filter) != 0 ||
+            off > size || n > (size - off) / sizeof(struct sock_filter))
+            return false;
+    }
+    return true;
+}
+
+int sp_filters_load(void)
+{
+    if (loaded != NULL)
+        return 0;
+    struct stat st;
+    int seals = fcntl(SP_FD_FILTERS, F_GET_SEALS);
+    if (seals < 0 || fstat(SP_FD_FILTERS, &st) != 0)
+        return -errno;
+    if ((seals & SEALS) != SEALS || st.st_size < (off_t)sizeof(struct header) ||
+        st.st_size > (off_t)FILE_MAX)
+        return -EBADMSG;
+    size_t size = (size_t)st.st_size;
+    void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, SP_FD_FILTERS, 0);
+    if (p == MAP_FAILED)
+        return -errno;
+    if (!well_formed(p, size)) {
+        munmap(p, size);
+        return -EBADMSG;
+    }
+    loaded = p;
+    return 0;
+}
+
+int sp_filters_install(enum sp_filter f)
+{
+    if ((unsigned)f >= SP_FILTER_COUNT)
+        return -EINVAL;
+    if (loaded == NULL)
+        return -ENODATA;
+    if (loaded->f[f].n == 0)
+        return 0; /* the plan accepted to do without */
+    /* The kernel only reads the program; struct sock_fprog has no const. */
+    union {
+        const void *in;
+        struct sock_filter *out;
+    } at = {(const char *)loaded + loaded->f[f].off};
+    struct sock_fprog prog = {(unsigned short)loaded->f[f].n, at.out};
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
+        return -errno;
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* landlock.c: the rule sets of the roles, by raw system calls. Trusts the embedded text and main's
+ * settings. Whatever the kernel's version can't do is left out, downwards to ABI 1; the
+ * plan decides whether that is enough. */
+#include "landlock.h"
+#include "policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What can be granted on a file that is no folder; more is refused by the kernel. */
+#define ON_FILE                                                                                    \
+    (SP_LL_EXECUTE | SP_LL_WRITE_FILE | SP_LL_READ_FILE | SP_LL_TRUNCATE | SP_LL_IOCTL_DEV)
+
+struct set {
+    int fd;
+    uint64_t handled; /* file rights */
+};
+
+int sp_landlock_abi(void)
+{
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, SP_LL_CREATE_VERSION);
+    if (abi < 0)
+        return 0;
+    return abi > SP_LL_ABI_MAX ? SP_LL_ABI_MAX : (int)abi;
+}
+
+static uint64_t fs_rights(int abi)
+{
+    uint64_t r = SP_LL_REFER - 1; /* all of ABI 1 */
+    if (abi >= 2)
+        r |= SP_LL_REFER;
+    if (abi >= 3)
+        r |= SP_LL_TRUNCATE;
+    if (abi >= 5)
+        r |= SP_LL_IOCTL_DEV;
+    return r;
+}
+
+/* tcp: whether TCP is taken away, too. */
+static int set_open(struct set *s, int abi, bool tcp)
+{
+    int have = sp_landlock_abi();
+    if (abi > have)
+        abi = have;
+    if (abi < 1)
+        return -EOPNOTSUPP;
+    struct sp_ll_attr a = {.fs = fs_rights(abi)};
+    if (tcp && abi >= 4)
+        a.net = SP_LL_BIND_TCP | SP_LL_CONNECT_TCP;
+    if (abi >= 6)
+        a.scoped = SP_LL_SCOPE_ABSTRACT_UNIX | SP_LL_SCOPE_SIGNAL;
+    /* An older kernel takes the longer struct while the part that it doesn't know is zero. The
+     * descriptor is close-on-exec from birth. */
+    long fd = syscall(SYS_landlock_create_ruleset, &a, sizeof a, 0);
+    if (fd < 0)
+        return -errno;
+    s->fd = (int)fd;
+    s->handled = a.fs;
+    return 0;
+}
+
+static int set_allow(const struct set *s, int fd, uint64_t rights)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    struct sp_ll_beneath b = {.allowed = rights & s->handled, .fd = fd};
+    if (!S_ISDIR(st.st_mode))
+        b.allowed &= ON_FILE;
+    if (b.allowed == 0)
+        return 0;
+    if (syscall(SYS_landlock_add_rule, s->fd, SP_LL_RULE_PATH_BENEATH, &b, 0) != 0)
+        return -errno;
+    return 0;
+}
+
+/* A path that isn't there, or isn't to be reached, grants nothing. */
+static int set_allow_path(const struct set *s, const char *path, uint64_t rights)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
+                                                                                        : -errno;
+    int r = set_allow(s, fd, rights);
+    close(fd);
+    return r;
+}
+
+/* Restricts the calling thread if all went well so far, and closes the set. */
+static int set_enforce(struct set *s, int r)
+{
+    if (r == 0 && syscall(SYS_landlock_restrict_self, s->fd, 0) != 0)
+        r = -errno;
+    close(s->fd);
+    return r;
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+int sp_landlock_line(const char *line, size_t len, uint64_t *rights, char path[4096])
+{
+    static const struct {
+        const char *word;
+        uint64_t rights;
+    } words[] = {{"read", SP_LL_READ},
+                 {"exec", SP_LL_EXEC},
+                 {"write", SP_LL_WRITE},
+                 {"device", SP_LL_DEVICE},
+                 {"workspace", SP_LL_WRITE | SP_LL_EXEC}};
+    const char *end = memchr(line, '#', len);
+    if (end == NULL)
+        end = line + len;
+    *rights = 0;
+    path[0] = '\0';
+    while (line < end && blank(*line))
+        line++;
+    while (end > line && blank(end[-1]))
+        end--;
+    if (line == end)
+        return 0;
+    const char *w = line;
+    while (line < end && !blank(*line))
+        line++;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i].word) == (size_t)(line - w) &&
+            memcmp(words[i].word, w, (size_t)(line - w)) == 0)
+            *rights = words[i].rights;
+    bool workspace = *rights == (SP_LL_WRITE | SP_LL_EXEC);
+    while (line < end && blank(*line))
+        line++;
+    size_t n = (size_t)(end - line);
+    if (*rights == 0 || workspace != (n == 0) || n >= 4096 || (n > 0 && line[0] != '/') ||
+        memchr(line, '\0', n) != NULL)
+        return -EINVAL;
+    memcpy(path, line, n);
+    path[n] = '\0';
+    return 0;
+}
+
+static int allow_workspace(const struct set *s, const char *path, int fd, uint64_t rights)
+{
+    if (fd >= 0)
+        return set_allow(s, fd, rights);
+    fd = path == NULL ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return path == NULL ? -EBADF : -errno;
+    int r = set_allow(s, fd, rights);
+    close(fd);
+    return r;
+}
+
+static int allow_text(const struct set *s, const char *workspace, int workspace_fd)
+{
+    const struct sp_policy_embedded *t = sp_policy_embedded_find("command.landlock");
+    if (t == NULL)
+        return -ENOENT;
+    for (size_t at = 0; at < t->len;) {
+        const char *nl = memchr(t->text + at, '\n', t->len - at);
+        size_t len = nl == NULL ? t->len - at : (size_t)(nl - t->text) - at;
+        uint64_t rights;
+        char path[4096];
+        int r = sp_landlock_line(t->text + at, len, &rights, path);
+        if (r == 0 && path[0] != '\0')
+            r = set_allow_path(s, path, rights);
+        else if (r == 0 && rights != 0)
+            r = allow_workspace(s, workspace, workspace_fd, rights);
+        if (r != 0)
+            return r;
+        at += len + 1;
+    }
+    return 0;
+}
+
+int sp_landlock_front(int abi)
+{
+    struct set s;
+    int r = set_open(&s, abi, true);
+    return r == 0 ? set_enforce(&s, 0) : r;
+}
+
+int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell)
+{
+    struct set s;
+    int r = set_open(&s, abi, false);
+    if (r != 0)
+        return r;
+    r = allow_text(&s, workspace, workspace_fd);
+    if (r == 0 && shell != NULL)
+        r = set_allow_path(&s, shell, SP_LL_EXEC);
+    return set_enforce(&s, r);
+}
+
+/* The same rules as a second, inner domain: what is in it may signal only what is in it. */
+int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell)
+{
+    return sp_landlock_cell(abi, workspace, workspace_fd, shell);
+}
+
+int sp_landlock_files(int abi, int workspace_fd)
+{
+    struct set s;
+    int r = set_open(&s, abi, true);
+    if (r != 0)
+        return r;
+    /* What the file operations do, and no more: no execution, no links or special files to make. */
+    uint64_t rights = SP_LL_READ | SP_LL_WRITE_FILE | SP_LL_TRUNCATE | SP_LL_REFER |
+                      SP_LL_MAKE_REG | SP_LL_MAKE_DIR | SP_LL_REMOVE_FILE | SP_LL_REMOVE_DIR;
+    return set_enforce(&s, set_allow(&s, workspace_fd, rights));
+}

@@ -1,0 +1,181 @@
+/* process.c: what a role gives up of itself: privileges, ids, capabilities, resources. Trusts
+ * the settings that main wrote; believes the kernel only after reading back what it did. */
+#include "sallyport/confine.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef SP_SANITIZE
+/* LeakSanitizer looks for leaks by ptrace from a thread of its own, which a confined process can't
+ * do and fails at exit for. Unit tests, which don't confine themselves, keep it. */
+static int confined;
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return confined;
+}
+#endif
+
+static int lower(int what, uint64_t want)
+{
+    struct rlimit now;
+    if (getrlimit((__rlimit_resource_t)what, &now) != 0)
+        return -errno;
+    rlim_t to = now.rlim_max != RLIM_INFINITY && now.rlim_max < want ? now.rlim_max : want;
+    struct rlimit then = {.rlim_cur = to, .rlim_max = to};
+    return setrlimit((__rlimit_resource_t)what, &then) == 0 ? 0 : -errno;
+}
+
+int sp_confine_basics(bool die_with_parent)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return -errno;
+    if (die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+        return -errno;
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return -EPERM;
+    umask(022);
+#ifdef SP_SANITIZE
+    confined = 1;
+#endif
+    return lower(RLIMIT_CORE, 0);
+}
+
+static bool kept(const int *keep, int n, unsigned cap)
+{
+    for (int i = 0; i < n; i++)
+        if (keep[i] >= 0 && (unsigned)keep[i] == cap)
+            return true;
+    return false;
+}
+
+/* Reads the kernel's sets and compares. The bounding set can only be lowered with CAP_SETPCAP;
+ * without it, it does nothing once no_new_privs is set, as then no exec gains a capability. */
+static int verify_caps(const int *keep, int n)
+{
+    bool nnp = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
+    if (capng_get_caps_process() != 0)
+        return -EIO;
+    for (unsigned cap = 0; cap < 64; cap++) {
+        int bound = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+        if (bound < 0)
+            break; /* past the kernel's last */
+        bool ok = kept(keep, n, cap);
+        if (!ok && (capng_have_capability(CAPNG_EFFECTIVE, cap) ||
+                    capng_have_capability(CAPNG_PERMITTED, cap) || (bound == 1 && !nnp)))
+            return -EPERM;
+        if (capng_have_capability(CAPNG_INHERITABLE, cap) ||
+            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
+            return -EPERM;
+    }
+    return 0;
+}
+
+static int drop_bounding(const int *keep, int n)
+{
+    if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
+        return 0; /* verify_caps decides whether that matters */
+    for (unsigned cap = 0; cap < 64; cap++) {
+        int bound = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+        if (bound < 0)
+            return 0;
+        if (bound == 1 && !kept(keep, n, cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0)
+            return -errno;
+    }
+    return 0;
+}
+
+int sp_confine_caps(const int *keep, int n)
+{
+    if (n < 0 || (n > 0 && keep == NULL))
+        return -EINVAL;
+    if (capng_get_caps_process() != 0)
+        return -EIO;
+    bool may[64];
+    for (unsigned cap = 0; cap < 64; cap++)
+        may[cap] = kept(keep, n, cap) && cap <= CAP_LAST_CAP &&
+                   capng_have_capability(CAPNG_PERMITTED, cap) == 1;
+    /* Bounding first, while CAP_SETPCAP may still be there. By hand: libcap-ng stops at the
+     * last capability that it was built with, a newer kernel has more. */
+    int r = drop_bounding(keep, n);
+    if (r != 0)
+        return r;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
+        return -errno;
+    capng_clear(CAPNG_SELECT_CAPS);
+    for (unsigned cap = 0; cap < 64; cap++)
+        if (may[cap] && capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, cap) != 0)
+            return -EINVAL;
+    if (capng_apply(CAPNG_SELECT_CAPS) != 0)
+        return -EPERM;
+    return verify_caps(keep, n);
+}
+
+/* True if none of the old ids can be taken again. */
+static bool no_way_back(uid_t uid, gid_t gid)
+{
+    uid_t r, e, s;
+    gid_t gr, ge, gs;
+    if (getresuid(&r, &e, &s) != 0 || getresgid(&gr, &ge, &gs) != 0)
+        return false;
+    if (r != uid || e != uid || s != uid || gr != gid || ge != gid || gs != gid)
+        return false;
+    if (getgroups(0, NULL) != 0)
+        return false;
+    if (uid != 0 && (setuid(0) == 0 || seteuid(0) == 0))
+        return false;
+    if (gid != 0 && (setgid(0) == 0 || setegid(0) == 0))
+        return false;
+    return true;
+}
+
+int sp_confine_ids(uid_t uid, gid_t gid)
+{
+    /* The kernel clears both when ids change. */
+    int death = 0;
+    int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+    if (dumpable < 0 || prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0) != 0)
+        return -errno;
+    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0)
+        return -errno;
+    capng_clear(CAPNG_SELECT_CAPS);
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
+        return -errno;
+    if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_way_back(uid, gid))
+        return -EPERM;
+    if (capng_get_caps_process() != 0 || capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
+        return -EPERM;
+    if (prctl(PR_SET_DUMPABLE, dumpable == 1 ? 1 : 0, 0, 0, 0) != 0)
+        return -errno;
+    if (death != 0 && prctl(PR_SET_PDEATHSIG, death, 0, 0, 0) != 0)
+        return -errno;
+    return 0;
+}
+
+/* Memory is RLIMIT_DATA, not RLIMIT_AS: since Linux 4.7 it counts all private writable memory, but
+ * not the address space that Go, Java and V8 reserve by the hundred GiB and never touch. Only makes
+ * getrlimit and setrlimit calls: fit for between clone and exec. */
+int sp_confine_limits(const struct sp_config *c)
+{
+    const struct {
+        int what;
+        uint64_t to;
+    } set[] = {
+        {RLIMIT_NPROC, c->limit_procs},       {RLIMIT_DATA, c->limit_memory},
+        {RLIMIT_CPU, c->limit_cpu_s},         {RLIMIT_FSIZE, c->limit_file_bytes},
+        {RLIMIT_NOFILE, c->limit_open_files},
+    };
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
+        int r = set[i].to == 0 ? 0 : lower(set[i].what, set[i].to);
+        if (r != 0)
+            return r;
+    }
+    return lower(RLIMIT_CORE, 0);
+}

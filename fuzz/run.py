@@ -34,13 +34,18 @@ def build(name):
     return out
 
 
+def dictionary(name):
+    path = ROOT / f"fuzz/{name}.dict"
+    return [f"-dict={path}"] if path.exists() else []
+
+
 def fuzz(name, seconds):
     live = BUILD / "corpus" / name
     live.mkdir(parents=True, exist_ok=True)
     FINDINGS.mkdir(exist_ok=True)
     print(f"fuzz: {name} for {seconds} s", flush=True)
     r = subprocess.run([build(name), live, ROOT / "fuzz/corpus" / name, f"-max_total_time={seconds}",
-                        "-max_len=20000", f"-artifact_prefix={FINDINGS}/{name}-", "-verbosity=0",
+                        "-max_len=20000", f"-artifact_prefix={FINDINGS}/{name}-", "-verbosity=0", *dictionary(name),
                         "-print_final_stats=1"])
     return r.returncode == 0
 

@@ -61,8 +61,8 @@ struct broker {
     unsigned nqueued;
 
     /* Set once, read and cleared by the loop. */
-    bool front_broken;        /* breach noted, settle() will let go */
-    const char *front_breach; /* why the front was let go; its work is cancelled already */
+    bool front_broken;        /* nothing is sent to it or read from it any more */
+    const char *front_breach; /* why; its work is cancelled: tell main, then broker_front_gone */
     const char *cell_breach;  /* why the cell has to be killed; then call broker_cell_gone */
 };
 

@@ -6,25 +6,10 @@
 
 #include <stddef.h>
 
-void settle(struct broker *b, uint64_t now)
-{
-    if (b->front_broken)
-        broker_front_gone(b, now);
-}
-
-void broker_front_broke(struct broker *b, const char *why, uint64_t now)
-{
-    b->front_broken = true;
-    b->front_breach = why;
-    settle(b, now);
-}
-
 /* Its ids are forgotten, its commands and uploads cancelled; what can't be cancelled ends unheard.
  */
-void broker_front_gone(struct broker *b, uint64_t now)
+static void detach(struct broker *b, uint64_t now)
 {
-    b->front_broken = false;
-    sp_chan_close(&b->front);
     for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
         struct op *o = &b->ops[i];
         if (o->state == OP_FREE)
@@ -36,10 +21,30 @@ void broker_front_gone(struct broker *b, uint64_t now)
     }
 }
 
+void settle(struct broker *b, uint64_t now)
+{
+    if (b->front_broken)
+        detach(b, now); /* the loop closes the socket, once it has told main */
+}
+
+void broker_front_broke(struct broker *b, const char *why, uint64_t now)
+{
+    b->front_broken = true;
+    b->front_breach = why;
+    settle(b, now);
+}
+
+void broker_front_gone(struct broker *b, uint64_t now)
+{
+    b->front_broken = false;
+    b->front_breach = NULL;
+    sp_chan_close(&b->front);
+    detach(b, now);
+}
+
 void broker_front_new(struct broker *b, int fd, uint64_t now)
 {
     broker_front_gone(b, now);
-    b->front_breach = NULL;
     sp_chan_init(&b->front, fd);
 }
 
@@ -85,6 +90,8 @@ static void commit(struct broker *b, const struct sp_msg *m)
 void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
 {
     struct sp_msg m;
+    if (b->front_broken)
+        return;
     if (!sp_msg_decode(&m, f->data, f->len, f->nfds)) {
         broker_front_broke(b, "it sent what isn't a message", now);
         return;

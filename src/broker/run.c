@@ -78,7 +78,7 @@ static void on_main(void)
 
 static void on_front(void)
 {
-    for (int i = 0; i < FRAMES_A_TURN && broker.front.fd >= 0; i++) {
+    for (int i = 0; i < FRAMES_A_TURN && broker.front.fd >= 0 && !broker.front_broken; i++) {
         int r = sp_chan_recv(&broker.front, &frame);
         if (r == 0)
             return;
@@ -136,8 +136,8 @@ static void act(void)
 {
     if (broker.front_breach != NULL) {
         sp_log(SP_LOG_ERROR, "breach by the front: %s", broker.front_breach);
-        broker.front_breach = NULL;
-        tell_main(SP_OP_BREACH);
+        tell_main(SP_OP_BREACH); /* first, so that main knows before that front can be dead */
+        broker_front_gone(&broker, broker_now_ms());
     }
     if (broker.cell_breach != NULL) {
         const char *why = broker.cell_breach;

@@ -1,0 +1,95 @@
+/* config.c: turns settings into the bytes that the roles read. Resolves the workspace once, so that
+ * a link changed later moves nothing. Trusts the operator. */
+#include "main/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int find_workspace(const struct settings *s, struct sp_config *c, int *fd, char *err,
+                          size_t errlen)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    if (s->workspace[0] != '/') {
+        (void)snprintf(err, errlen, "SANDBOX_WORKSPACE: %.200s isn't an absolute path.",
+                       s->workspace);
+        return -1;
+    }
+    if (realpath(s->workspace, real) == NULL || stat(real, &st) != 0) {
+        (void)snprintf(err, errlen, "SANDBOX_WORKSPACE: %.200s: %s.", s->workspace,
+                       strerror(errno));
+        return -1;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        (void)snprintf(err, errlen, "SANDBOX_WORKSPACE: %.200s isn't a folder.", s->workspace);
+        return -1;
+    }
+    if (strcmp(real, "/") == 0) {
+        (void)snprintf(err, errlen, "SANDBOX_WORKSPACE can't be the root folder.");
+        return -1;
+    }
+    (void)snprintf(c->workspace, sizeof c->workspace, "%s", real); /* both PATH_MAX */
+    *fd = open(real, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0) {
+        (void)snprintf(err, errlen, "SANDBOX_WORKSPACE: %.200s: %s.", s->workspace,
+                       strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+static bool runnable(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+}
+
+static int find_shell(const struct settings *s, struct sp_config *c, char *err, size_t errlen)
+{
+    const char *shell = s->shell;
+    if (shell == NULL)
+        shell = runnable("/bin/bash") ? "/bin/bash" : "/bin/sh";
+    if (shell[0] != '/' || strlen(shell) >= sizeof c->shell) {
+        (void)snprintf(err, errlen, "SANDBOX_SHELL: %.200s isn't an absolute path.", shell);
+        return -1;
+    }
+    if (!runnable(shell)) {
+        (void)snprintf(err, errlen, "SANDBOX_SHELL: %.200s isn't there, or isn't executable.",
+                       shell);
+        return -1;
+    }
+    (void)snprintf(c->shell, sizeof c->shell, "%s", shell);
+    return 0;
+}
+
+int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd, char *err,
+                size_t errlen)
+{
+    memset(c, 0, sizeof *c);
+    *workspace_fd = -1;
+    c->magic = SP_CONFIG_MAGIC;
+    c->size = sizeof *c;
+    c->default_timeout_ms = s->default_timeout;
+    c->max_timeout_ms = s->max_timeout;
+    c->max_output = s->max_output;
+    c->max_upload = s->max_upload;
+    c->head_timeout_ms = s->head_timeout;
+    c->idle_timeout_ms = s->idle_timeout;
+    c->stall_timeout_ms = s->stall_timeout;
+    c->max_connections = (uint32_t)s->max_connections; /* the table bounds it */
+    c->limit_procs = s->max_procs;
+    c->limit_memory = s->max_memory;
+    c->limit_cpu_s = s->max_cpu / 1000 + (s->max_cpu % 1000 != 0); /* never down to none */
+    c->limit_file_bytes = s->max_file_bytes;
+    c->limit_open_files = s->max_open_files;
+    c->log_level = (int)s->log_level;
+    c->log_requests = s->log_requests != 0;
+    if (find_workspace(s, c, workspace_fd, err, errlen) != 0)
+        return -1;
+    return find_shell(s, c, err, errlen);
+}

@@ -1,0 +1,124 @@
+/* main.c: the command line. `sallyport seat` becomes main, the process that starts and watches the
+ * others; `--role=X` is how main and the broker start them. Trusts its arguments and environment.
+ */
+#include "main/supervise.h"
+
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define USAGE_STATUS 2
+
+static struct super super;
+
+static int usage(FILE *out, int status)
+{
+    fputs("usage: sallyport seat       serve one workspace: commands one at a time, and its files\n"
+          "       sallyport check      tell which layers of confinement this host gives\n"
+          "       sallyport --help | --version\n\n"
+          "Settings come from the environment; an empty one is as if it weren't there:\n",
+          out);
+    settings_print(out);
+    fputs("\nStatus: 0 stopped as asked, 1 failed, 2 refused to start.\n"
+          "Whoever reaches the socket may run commands: there is no authentication.\n",
+          out);
+    return fflush(out) == 0 ? status : 1;
+}
+
+/* So that no descriptor of ours ever gets a standard stream's number. */
+static bool open_standard_streams(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
+            return false;
+    return true;
+}
+
+static int refused(const char *why)
+{
+    fprintf(stderr, "sallyport: %s\n", why);
+    return USAGE_STATUS;
+}
+
+static int seat(void)
+{
+    char err[REFUSAL_MAX];
+    struct sp_plan plan;
+    if (seat_prepare(&super, &plan, false, environ, err, sizeof err) != 0)
+        return refused(err);
+    int status = supervise(&super);
+    listen_close(&super.listeners);
+    return status;
+}
+
+static void print_ids(const struct sp_config *c)
+{
+    printf("%-14s %s\n", "workspace", c->workspace);
+    printf("%-14s %s\n", "shell", c->shell);
+    if (c->switch_uid)
+        printf("%-14s commands %u:%u, front %u:%u\n", "users", c->command_uid, c->command_gid,
+               c->front_uid, c->front_gid);
+    else
+        printf("%-14s all %u:%u\n", "users", c->command_uid, c->command_gid);
+}
+
+static int check(void)
+{
+    char err[REFUSAL_MAX];
+    struct sp_plan plan = {0};
+    int r = seat_prepare(&super, &plan, true, environ, err, sizeof err);
+    if (r == 0)
+        print_ids(&super.cfg);
+    for (int i = 0; i < SP_LAYER_COUNT && plan.layer[i].why[0] != '\0'; i++) {
+        const struct sp_layer_state *l = &plan.layer[i];
+        printf("%-14s %-3s %s%s\n", l->name, l->active ? "on" : "off", l->why,
+               l->active || !l->required ? "" : " [required]");
+    }
+    if (fflush(stdout) != 0)
+        return 1;
+    return r == 0 ? 0 : refused(err);
+}
+
+static int run_role(const char *name)
+{
+    static const struct {
+        const char *name, *title;
+        int (*run)(void);
+    } roles[] = {{"front", "sp-front", sp_front_main},
+                 {"broker", "sp-broker", sp_broker_main},
+                 {"cell", "sp-cell", sp_cell_main}};
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        if (strcmp(name, roles[i].name) != 0)
+            continue;
+        (void)prctl(PR_SET_NAME, roles[i].title);
+        sp_log_init(roles[i].name, SP_LOG_INFO);
+        return roles[i].run();
+    }
+    return refused("there is no such role.");
+}
+
+int main(int argc, char **argv)
+{
+    if (!open_standard_streams())
+        return USAGE_STATUS;
+    if (argc == 2) {
+        if (strncmp(argv[1], "--role=", 7) == 0)
+            return run_role(argv[1] + 7);
+        if (strcmp(argv[1], "seat") == 0)
+            return seat();
+        if (strcmp(argv[1], "check") == 0)
+            return check();
+        if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+            return usage(stdout, 0);
+        if (strcmp(argv[1], "--version") == 0) {
+            puts("sallyport " SP_VERSION);
+            return fflush(stdout) == 0 ? 0 : 1;
+        }
+    }
+    return usage(stderr, USAGE_STATUS);
+}

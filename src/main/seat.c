@@ -1,0 +1,115 @@
+/* seat.c: from the environment to a daemon that may be started. Everything that can be refused
+ * is refused here, before a process exists or a byte is read from anyone. Then main gives up what
+ * it won't need again; the roles inherit no more than that. */
+#include "main/supervise.h"
+
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <unistd.h>
+
+static int refuse(char *err, size_t errlen, const char *what, int r)
+{
+    (void)snprintf(err, errlen, "%s: %s.", what, strerror(-r));
+    return -1;
+}
+
+static void warn_of(const struct settings *s, const char *ids_warning)
+{
+    if (ids_warning[0] != '\0')
+        sp_log(SP_LOG_WARN, "%s", ids_warning);
+    if (s->test_disable != NULL)
+        sp_log(SP_LOG_WARN,
+               "SALLYPORT_TEST_DISABLE=%s: layers are OFF on purpose. This is for tests; never "
+               "serve anyone like that",
+               s->test_disable);
+}
+
+static void log_plan(const struct sp_plan *p)
+{
+    for (int i = 0; i < SP_LAYER_COUNT; i++) {
+        const struct sp_layer_state *l = &p->layer[i];
+        sp_log(l->active || !l->required ? SP_LOG_INFO : SP_LOG_WARN, "layer %s: %s (%s)", l->name,
+               l->active ? "on" : "off", l->why);
+    }
+}
+
+static int build_filters(const struct sp_plan *plan, char *err, size_t errlen)
+{
+    struct sp_policy_error e = {0};
+    int fd = sp_filters_build(plan, &e);
+    if (fd >= 0)
+        return fd;
+    if (e.text[0] != '\0')
+        (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
+    else
+        (void)refuse(err, errlen, "can't build the filters", fd);
+    return -1;
+}
+
+/* Low ports are bound and folders opened: what is left to do is switching ids and killing. */
+static int confine_main(const struct sp_config *c, char *err, size_t errlen)
+{
+    const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
+    int r = sp_confine_caps(keep, c->switch_uid ? 3 : 0);
+    if (r == -EPERM) /* without CAP_SETPCAP the bounding set counts only until no_new_privs */
+        r = 0;
+    if (r == 0)
+        r = sp_confine_basics(false);
+    if (r == 0)
+        r = sp_confine_caps(keep, c->switch_uid ? 3 : 0);
+    return r == 0 ? 0 : refuse(err, errlen, "main can't confine itself", r);
+}
+
+static int open_all(struct super *s, const struct settings *set, const struct sp_plan *plan,
+                    char *const *envp, char *err, size_t errlen)
+{
+    int r = children_init(s);
+    if (r != 0)
+        return refuse(err, errlen, "can't set up signals", r);
+    s->self_fd = sp_role_init_self(false);
+    if (s->self_fd < 0)
+        return refuse(err, errlen, "can't open our own binary at /proc/self/exe", s->self_fd);
+    s->filters_fd = build_filters(plan, err, errlen);
+    if (s->filters_fd < 0)
+        return -1;
+    if (listen_open(&s->listeners, set, envp, err, errlen) != 0)
+        return -1;
+    s->cfg.nlisten = (uint32_t)s->listeners.n; /* 1..SP_LISTEN_MAX */
+    s->config_fd = sp_sealed_memfd("sallyport-config", &s->cfg, sizeof s->cfg);
+    if (s->config_fd < 0)
+        r = refuse(err, errlen, "can't keep the settings in memory", s->config_fd);
+    else
+        r = confine_main(&s->cfg, err, errlen);
+    if (r != 0)
+        listen_close(&s->listeners);
+    return r;
+}
+
+int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const *envp, char *err,
+                 size_t errlen)
+{
+    struct settings set;
+    char ids_warning[300];
+    memset(s, 0, sizeof *s);
+    sp_log_init("main", SP_LOG_INFO);
+    if (settings_read(&set, envp, err, errlen) != 0)
+        return -1;
+    sp_log_init("main", (enum sp_log_level)set.log_level);
+    s->shutdown_ms = set.shutdown_timeout;
+    if (config_make(&set, &s->cfg, &s->workspace_fd, err, errlen) != 0 ||
+        ids_choose(&set, &s->cfg, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
+        basenv_build(&set, &s->cfg, envp, err, errlen) != 0)
+        return -1;
+    warn_of(&set, ids_warning);
+    if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
+        return -1;
+    if (ids_check_access(&s->cfg, err, errlen) != 0)
+        return -1;
+    if (check)
+        return 0;
+    log_plan(plan);
+    return open_all(s, &set, plan, envp, err, errlen);
+}

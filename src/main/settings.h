@@ -1,0 +1,48 @@
+/* settings.h: the daemon's settings, all from the environment, and what is made of them. */
+#ifndef SALLYPORT_MAIN_SETTINGS_H
+#define SALLYPORT_MAIN_SETTINGS_H
+
+#include "sallyport/role.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define REFUSAL_MAX 400
+
+struct settings {
+    const char *workspace, *shell; /* shell NULL: look for one */
+    const char *bind, *socket;     /* NULL: not given */
+    uint64_t port;
+    bool port_given;
+    uint64_t default_timeout, max_timeout;
+    uint64_t max_output, max_upload;
+    uint64_t head_timeout, idle_timeout, stall_timeout;
+    uint64_t max_connections, shutdown_timeout;
+    const char *user, *front_user, *env_pass, *accept_missing;
+    uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
+    uint64_t log_level, log_requests;
+    const char *test_disable;
+};
+
+/* Reads the environment. 0, or -1 with a sentence in err (REFUSAL_MAX). warn gets foreign names. */
+int settings_read(struct settings *s, char *const *envp, char *err, size_t errlen);
+/* The table, for --help. */
+void settings_print(FILE *out);
+
+/* ids.c: who commands and the front run as; checks that the workspace and the shell are usable to
+ * commands. 0, or -1 with a sentence. warn: set to a sentence when there is something to warn of,
+ * "" else. */
+int ids_choose(const struct settings *s, struct sp_config *c, char *warn, size_t warnlen, char *err,
+               size_t errlen);
+int ids_check_access(const struct sp_config *c, char *err, size_t errlen);
+
+/* basenv.c: fills c->env. */
+int basenv_build(const struct settings *s, struct sp_config *c, char *const *envp, char *err,
+                 size_t errlen);
+
+/* config.c: everything of c that follows from s alone, with the workspace resolved and opened. */
+int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd, char *err,
+                size_t errlen);
+
+#endif

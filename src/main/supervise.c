@@ -1,0 +1,144 @@
+/* supervise.c: keeps the daemon whole. A role that dies is replaced while the listening sockets
+ * stay open in main, so that clients wait instead of being refused; a role that keeps dying ends
+ * the daemon, since something outside it has to be looked at. */
+#include "main/supervise.h"
+
+#include "sallyport/log.h"
+#include "sallyport/proto.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#define BACKOFF_FIRST_MS 100u
+#define BACKOFF_LAST_MS 2000u
+#define SETTLED_MS 60000u
+#define DEATHS_MAX 10u
+#define FRONT_LAST_WORDS_MS 2000u
+#define KILLED_FRONT_MS 3000u
+#define BROKER_END_MS 8000u /* it gives its cell 5 s */
+
+static void tell_death(const struct child *c)
+{
+    if (WIFSIGNALED(c->status))
+        sp_log(SP_LOG_ERROR, "the %s was ended by signal %d", c->name, WTERMSIG(c->status));
+    else
+        sp_log(SP_LOG_ERROR, "the %s ended with status %d", c->name, WEXITSTATUS(c->status));
+}
+
+/* Waits as long as this role's latest deaths ask for. False: it dies too often. */
+static bool back_off(struct super *s, struct child *c)
+{
+    uint64_t now = main_now_ms();
+    if (c->ndeaths > DEATHS_MAX && now - c->deaths[(c->ndeaths - 1 - DEATHS_MAX) % 11] < 60000) {
+        sp_log(SP_LOG_ERROR, "the %s died more than %u times in a minute: giving up", c->name,
+               DEATHS_MAX);
+        return false;
+    }
+    c->in_row = now - c->started >= SETTLED_MS ? 1 : c->in_row + 1;
+    if (c->in_row == 1)
+        return true; /* at once */
+    unsigned shift = c->in_row - 2 < 8 ? c->in_row - 2 : 8;
+    uint64_t wait = (uint64_t)BACKOFF_FIRST_MS << shift;
+    uint64_t end = now + (wait < BACKOFF_LAST_MS ? wait : BACKOFF_LAST_MS);
+    while (s->stops == 0 && main_now_ms() < end)
+        pump(s, end);
+    return true;
+}
+
+/* Both roles, from nothing. False when one failed to come up. */
+static bool start_all(struct super *s)
+{
+    if (start_broker(s) != 0 || !await_up(s, &s->broker))
+        return false;
+    return start_front(s) == 0 && await_up(s, &s->front);
+}
+
+static void end_all(struct super *s)
+{
+    end_child(s, &s->front);
+    if (s->broker.pid > 0) {
+        sp_chan_close(&s->broker.chan); /* its sign to end the cell, and itself */
+        (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, ~0u);
+        end_child(s, &s->broker);
+    }
+    sweep_all(s);
+}
+
+/* A first signal lets requests finish, as long as the settings say; a second one, or the time, ends
+ * commands; then nobody is asked any more. */
+static int shut_down(struct super *s)
+{
+    sp_log(SP_LOG_INFO, "stopping: no new connections, running requests may finish");
+    send_op(&s->front, SP_OP_DRAIN);
+    if (s->front.up && !await_end(s, &s->front, main_now_ms() + s->shutdown_ms, 1)) {
+        sp_log(SP_LOG_WARN, "stopping: ending what still runs");
+        send_op(&s->broker, SP_OP_KILL_ALL);
+        (void)await_end(s, &s->front, main_now_ms() + KILLED_FRONT_MS, ~0u);
+    }
+    end_all(s);
+    sp_log(SP_LOG_INFO, "stopped");
+    return 0;
+}
+
+static bool replace_front(struct super *s)
+{
+    tell_death(&s->front);
+    if (!back_off(s, &s->front))
+        return false;
+    if (s->stops > 0 || s->broker.pid == 0)
+        return true; /* there is more to do than that */
+    if (start_front(s) != 0 || !await_up(s, &s->front)) {
+        if (s->front.pid > 0 && s->stops == 0)
+            end_child(s, &s->front); /* its death is seen in the next turn */
+        return true;
+    }
+    sp_log(SP_LOG_WARN, "a new front is up");
+    return true;
+}
+
+/* The front ends by itself without a broker, after it told its clients; commands that the broker
+ * and its cell left are ours now. */
+static bool replace_all(struct super *s)
+{
+    tell_death(&s->broker);
+    (void)await_end(s, &s->front, main_now_ms() + FRONT_LAST_WORDS_MS, 0);
+    end_child(s, &s->front);
+    sweep_all(s);
+    if (!back_off(s, &s->broker))
+        return false;
+    if (s->stops > 0)
+        return true;
+    if (start_all(s))
+        sp_log(SP_LOG_WARN, "a new broker and front are up");
+    else if (s->stops == 0 && s->broker.pid > 0 && !s->broker.up)
+        end_child(s, &s->broker);
+    return true;
+}
+
+int supervise(struct super *s)
+{
+    if (!start_all(s)) {
+        bool asked = s->stops > 0;
+        if (!asked)
+            sp_log(SP_LOG_ERROR, "the daemon can't start");
+        end_all(s);
+        return asked ? 0 : 1;
+    }
+    for (int i = 0; i < s->listeners.n; i++)
+        sp_log(SP_LOG_INFO, "listening on %s", s->listeners.name[i]);
+    for (;;) {
+        bool go_on = true;
+        if (s->stops > 0)
+            return shut_down(s);
+        if (s->broker.pid == 0)
+            go_on = replace_all(s);
+        else if (s->front.pid == 0)
+            go_on = replace_front(s);
+        else
+            pump(s, main_now_ms() + 60000);
+        if (!go_on) {
+            end_all(s);
+            return 1;
+        }
+    }
+}

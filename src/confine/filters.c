@@ -2,6 +2,7 @@
  * A role checks the seals and every bound before it gives the bytes to the kernel, which checks the
  * program itself. */
 #include "policy.h"
+#include "sanitize.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -159,5 +160,6 @@ int sp_filters_install(enum sp_filter f)
     struct sock_fprog prog = {(unsigned short)loaded->f[f].n, at.out};
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
         return -errno;
+    sp_sanitizer_confined();
     return 0;
 }

@@ -3,6 +3,7 @@
  * plan decides whether that is enough. */
 #include "landlock.h"
 #include "policy.h"
+#include "sanitize.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,6 +97,7 @@ static int set_enforce(struct set *s, int r)
     if (r == 0 && syscall(SYS_landlock_restrict_self, s->fd, 0) != 0)
         r = -errno;
     close(s->fd);
+    sp_sanitizer_confined();
     return r;
 }
 

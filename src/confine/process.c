@@ -1,6 +1,7 @@
 /* process.c: what a role gives up of itself: privileges, ids, capabilities, resources. Trusts
  * the settings that main wrote; believes the kernel only after reading back what it did. */
 #include "sallyport/confine.h"
+#include "sanitize.h"
 
 #include <cap-ng.h>
 #include <errno.h>
@@ -13,13 +14,16 @@
 #include <unistd.h>
 
 #ifdef SP_SANITIZE
-/* LeakSanitizer looks for leaks by ptrace from a thread of its own, which a confined process can't
- * do and fails at exit for. Unit tests, which don't confine themselves, keep it. */
 static int confined;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return confined;
+}
+
+void sp_sanitizer_confined(void)
+{
+    confined = 1;
 }
 #endif
 
@@ -42,9 +46,7 @@ int sp_confine_basics(bool die_with_parent)
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
         return -EPERM;
     umask(022);
-#ifdef SP_SANITIZE
-    confined = 1;
-#endif
+    sp_sanitizer_confined();
     return lower(RLIMIT_CORE, 0);
 }
 

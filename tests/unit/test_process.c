@@ -125,11 +125,17 @@ START_TEST(ids_with_keepcaps)
 }
 END_TEST
 
+#ifdef SP_SANITIZE
+#define MEMORY (UINT64_C(1) << 50) /* shadow memory is data, too */
+#else
+#define MEMORY (UINT64_C(512) << 20)
+#endif
+
 START_TEST(limits)
 {
     static struct sp_config c;
     c.limit_procs = 50;
-    c.limit_memory = 512u << 20;
+    c.limit_memory = MEMORY;
     c.limit_cpu_s = 100;
     c.limit_file_bytes = 1u << 20;
     c.limit_open_files = 64;
@@ -137,8 +143,8 @@ START_TEST(limits)
     const struct {
         __rlimit_resource_t what;
         rlim_t to;
-    } want[] = {{RLIMIT_NPROC, 50},       {RLIMIT_DATA, 512u << 20}, {RLIMIT_CPU, 100},
-                {RLIMIT_FSIZE, 1u << 20}, {RLIMIT_NOFILE, 64},       {RLIMIT_CORE, 0}};
+    } want[] = {{RLIMIT_NPROC, 50},       {RLIMIT_DATA, MEMORY}, {RLIMIT_CPU, 100},
+                {RLIMIT_FSIZE, 1u << 20}, {RLIMIT_NOFILE, 64},   {RLIMIT_CORE, 0}};
     struct rlimit l;
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         ck_assert_int_eq(getrlimit(want[i].what, &l), 0);

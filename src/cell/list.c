@@ -1,0 +1,251 @@
+/* list.c: a folder as JSON, for GET. Names are bytes that commands chose: repaired and escaped,
+ * with the true bytes percent-encoded beside when they had to be repaired.
+ *
+ * The JSON goes to a memfd that is sealed before it leaves, so that the front can send it like a
+ * file. Memory is bounded by the entry cap; the JSON itself goes through a small buffer. */
+#include "cell/files.h"
+#include "sallyport/utf8.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define DENTS (64u << 10)
+
+struct names {
+    char *text; /* one type byte, the name, a NUL; one after the other */
+    size_t used, cap;
+    uint32_t *at; /* where each entry's type byte is */
+    size_t count, room;
+    bool truncated;
+};
+
+struct out {
+    int fd, err;
+    size_t n;
+    uint64_t total;
+    char buf[32u << 10];
+};
+
+static int add_name(struct names *s, unsigned char type, const char *name)
+{
+    size_t len = strlen(name) + 2;
+    if (s->cap - s->used < len) {
+        size_t cap = s->cap == 0 ? 16384 : s->cap * 2;
+        char *text = realloc(s->text, cap);
+        if (text == NULL)
+            return -ENOMEM;
+        s->text = text;
+        s->cap = cap;
+    }
+    if (s->count == s->room) {
+        size_t room = s->room == 0 ? 512 : s->room * 2;
+        uint32_t *at = reallocarray(s->at, room, sizeof *at);
+        if (at == NULL)
+            return -ENOMEM;
+        s->at = at;
+        s->room = room;
+    }
+    s->at[s->count++] = (uint32_t)s->used; /* SP_LIST_MAX names of 257 bytes: far below 2^32 */
+    s->text[s->used] = (char)type;
+    memcpy(s->text + s->used + 1, name, len - 1);
+    s->used += len;
+    return 0;
+}
+
+static int read_names(int dir, size_t max, struct names *s)
+{
+    char *buf = malloc(DENTS);
+    if (buf == NULL)
+        return -ENOMEM;
+    int err = 0;
+    while (err == 0 && !s->truncated) {
+        long got = syscall(SYS_getdents64, dir, buf, DENTS);
+        if (got <= 0) {
+            err = got < 0 ? -errno : 0;
+            break;
+        }
+        for (long i = 0; i < got && err == 0;) {
+            const struct dirent64 *e = (const void *)(buf + i);
+            i += e->d_reclen;
+            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+                continue;
+            if (s->count == max) {
+                s->truncated = true;
+                break;
+            }
+            err = add_name(s, e->d_type, e->d_name);
+        }
+    }
+    free(buf);
+    return err;
+}
+
+static int by_bytes(const void *a, const void *b, void *text)
+{
+    const char *t = text;
+    return strcmp(t + *(const uint32_t *)a + 1, t + *(const uint32_t *)b + 1);
+}
+
+static void flush(struct out *o)
+{
+    size_t done = 0;
+    while (o->err == 0 && done < o->n) {
+        ssize_t k = write(o->fd, o->buf + done, o->n - done);
+        if (k < 0 && errno != EINTR)
+            o->err = -errno;
+        else if (k > 0)
+            done += (size_t)k;
+    }
+    o->total += o->n;
+    o->n = 0;
+}
+
+static void put(struct out *o, const char *s, size_t n)
+{
+    while (n > 0) {
+        if (o->n == sizeof o->buf)
+            flush(o);
+        size_t k = sizeof o->buf - o->n;
+        k = k < n ? k : n;
+        memcpy(o->buf + o->n, s, k);
+        o->n += k;
+        s += k;
+        n -= k;
+    }
+}
+
+static void put_str(struct out *o, const char *s)
+{
+    put(o, s, strlen(s));
+}
+
+static void put_escaped(struct out *o, const char *s, size_t n)
+{
+    while (n > 0) {
+        if (sizeof o->buf - o->n < 64)
+            flush(o);
+        size_t used = 0;
+        o->n += sp_json_escape(s, n, o->buf + o->n, sizeof o->buf - o->n, &used);
+        s += used;
+        n -= used;
+    }
+}
+
+static void put_percent(struct out *o, const char *s, size_t n)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        char e[3] = {'%', hex[c >> 4], hex[c & 15]};
+        bool as_is = c != 0 && strchr(plain, c) != NULL;
+        put(o, as_is ? s + i : e, as_is ? 1 : sizeof e);
+    }
+}
+
+static const char *type_name(mode_t mode)
+{
+    return S_ISREG(mode)   ? "file"
+           : S_ISDIR(mode) ? "directory"
+           : S_ISLNK(mode) ? "symlink"
+                           : "other";
+}
+
+static void put_entry(struct out *o, const char *name, const struct stat *st)
+{
+    char text[160];
+    size_t n = strlen(name);
+    put_str(o, "{\"name\":\"");
+    put_escaped(o, name, n);
+    if (!sp_utf8_valid(name, n)) {
+        put_str(o, "\",\"raw\":\"");
+        put_percent(o, name, n);
+    }
+    long long sec = st->st_mtim.tv_sec;
+    long ms = st->st_mtim.tv_nsec / 1000000;
+    bool below = sec < 0; /* the fraction of a time before 1970 counts upwards from its second */
+    if (below && ms > 0) {
+        sec++;
+        ms = 1000 - ms;
+    }
+    snprintf(text, sizeof text,
+             "\",\"type\":\"%s\",\"size\":%lld,\"mode\":\"%04o\",\"mtime\":%s%lld.%03ld}",
+             type_name(st->st_mode), (long long)st->st_size, st->st_mode & 07777u, below ? "-" : "",
+             below ? -sec : sec, ms);
+    put_str(o, text);
+}
+
+static void put_all(struct out *o, int dir, const struct names *s, const char *path, size_t n)
+{
+    bool first = true;
+    put_str(o, "{\"path\":\"");
+    put_escaped(o, path, n);
+    put_str(o, "\",\"entries\":[");
+    for (size_t i = 0; i < s->count && o->err == 0; i++) {
+        struct stat st = {0};
+        const char *entry = s->text + s->at[i];
+        if (fstatat(dir, entry + 1, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+            if (errno == ENOENT)
+                continue; /* gone since we read the folder */
+            /* A folder that may be read but not searched: the type is all there is to know. */
+            st = (struct stat){.st_mode = (mode_t)DTTOIF((unsigned char)entry[0])};
+        }
+        if (!first)
+            put(o, ",", 1);
+        first = false;
+        put_entry(o, entry + 1, &st);
+    }
+    put_str(o, s->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+    flush(o);
+}
+
+static int new_memfd(void)
+{
+    int fd = memfd_create("listing", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+        fd = memfd_create("listing", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd < 0 ? -errno : fd;
+}
+
+int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
+{
+    struct names s = {0};
+    struct out *o = malloc(sizeof *o);
+    int err = o == NULL ? -ENOMEM : read_names(dir, max, &s);
+    if (err == 0) {
+        qsort_r(s.at, s.count, sizeof *s.at, by_bytes, s.text);
+        o->fd = new_memfd();
+        o->err = o->fd < 0 ? o->fd : 0;
+        o->n = 0;
+        o->total = 0;
+        put_all(o, dir, &s, path, n);
+        if (o->err == 0 && fcntl(o->fd, F_ADD_SEALS, SEALS) != 0)
+            o->err = -errno;
+        if (o->err != 0 && o->fd >= 0)
+            close(o->fd);
+        err = o->err;
+        if (err == 0) {
+            r->fd = o->fd;
+            r->size = o->total;
+            r->mtime_ns = 0;
+            r->etag[0] = '\0';
+        }
+    }
+    free(s.at);
+    free(s.text);
+    free(o);
+    return err;
+}

@@ -1,0 +1,164 @@
+/* commit.c: gives a received file its name, all or nothing.
+ *
+ * linkat makes a new name and refuses one that exists; replacing needs a name to rename from. Where
+ * a condition was asked for it is checked again here. Commits take turns, so that of two uploads
+ * with the same If-Match only one can win; against a running command there is no such promise.
+ * Trusts nothing about the folder, which a command may change meanwhile. */
+#include "cell/put.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TRIES 16
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
+/* The tag that GET would show for a link at the target: of the file it leads to. */
+static bool followed(const struct sp_workspace *w, const struct sp_put *p, struct stat *st)
+{
+    int fd = sp_resolve_open(w->root, p->path, p->path_len, O_PATH, 0, w->use_openat2);
+    if (fd < 0)
+        return false;
+    bool ok = fstat(fd, st) == 0;
+    close(fd);
+    return ok;
+}
+
+enum sp_err sp_put_check(const struct sp_workspace *w, const struct sp_put *p, mode_t *mode)
+{
+    struct stat st = {0};
+    char etag[SP_ETAG_MAX];
+    bool there = fstatat(p->parent, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!there && errno != ENOENT)
+        return sp_err_from_errno(errno);
+    *mode = there ? st.st_mode : 0;
+    if (there && S_ISDIR(st.st_mode))
+        return SP_E_IS_A_DIRECTORY;
+    if ((p->flags & SP_PUT_NEW_ONLY) != 0 && there)
+        return SP_E_PRECONDITION_FAILED;
+    if ((p->flags & SP_PUT_IF_MATCH) == 0)
+        return SP_OK;
+    if (there && S_ISLNK(st.st_mode))
+        there = followed(w, p, &st);
+    if (!there)
+        return SP_E_PRECONDITION_FAILED;
+    sp_file_etag(etag, &st);
+    if (strcmp(p->want_etag, "*") != 0 && (!S_ISREG(st.st_mode) || strcmp(p->want_etag, etag) != 0))
+        return SP_E_PRECONDITION_FAILED;
+    return SP_OK;
+}
+
+/* Names the file `name`, which must not exist. 0 or -errno. */
+static int link_as(const struct sp_put *p, const char *name)
+{
+    if (p->temp[0] != '\0') { /* it has a name already: a second one; drop removes the first */
+        return linkat(p->parent, p->temp, p->parent, name, 0) == 0 ? 0 : -errno;
+    }
+    /* By the descriptor itself since Linux 6.10 and where we may; else through /proc. */
+    if (linkat(p->file, "", p->parent, name, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno == EEXIST || errno == ENOSPC || errno == EDQUOT)
+        return -errno;
+    char self[32];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", p->file);
+    return linkat(AT_FDCWD, self, p->parent, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
+/* File systems without hard links (FAT, some network ones) can rename, which is all that a new name
+ * without NEW_ONLY needs. */
+static bool no_links(int err)
+{
+    return err == -EPERM || err == -EOPNOTSUPP || err == -EMLINK || err == -ENOSYS;
+}
+
+static int give_temp_name(struct sp_put *p)
+{
+    char temp[sizeof p->temp];
+    int err = p->temp[0] != '\0' ? 0 : -EEXIST;
+    for (int i = 0; i < TRIES && err == -EEXIST; i++) {
+        err = sp_put_temp_name(temp);
+        if (err == 0)
+            err = link_as(p, temp);
+        if (err == 0)
+            memcpy(p->temp, temp, sizeof temp);
+    }
+    return err;
+}
+
+static int replace(struct sp_put *p)
+{
+    int err = give_temp_name(p);
+    if (err == 0 && renameat(p->parent, p->temp, p->parent, p->name) != 0)
+        err = -errno;
+    if (err == 0)
+        p->temp[0] = '\0';
+    return err;
+}
+
+static int rename_new(struct sp_put *p)
+{
+    if (renameat2(p->parent, p->temp, p->parent, p->name, RENAME_NOREPLACE) != 0)
+        return -errno;
+    p->temp[0] = '\0';
+    return 0;
+}
+
+/* One go, with the target looked at afresh. -EAGAIN: it appeared or went meanwhile. */
+static int place(const struct sp_workspace *w, struct sp_put *p, enum sp_err *e, bool *created)
+{
+    mode_t mode = 0;
+    *e = sp_put_check(w, p, &mode);
+    if (*e != SP_OK)
+        return 0;
+    *created = mode == 0;
+    if (fchmod(p->file, S_ISREG(mode) ? mode & 0777u : 0644u) != 0)
+        return -errno;
+    if (mode != 0)
+        return replace(p);
+    int err = p->temp[0] != '\0' ? rename_new(p) : link_as(p, p->name);
+    if (err == -EINVAL || (p->temp[0] != '\0' && no_links(err)))
+        err = link_as(p, p->name); /* no RENAME_NOREPLACE here */
+    if (p->temp[0] != '\0' && no_links(err) && (p->flags & SP_PUT_NEW_ONLY) == 0)
+        err = replace(p);
+    return err == -EEXIST ? -EAGAIN : err;
+}
+
+enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64_t size,
+                          struct sp_result *r)
+{
+    struct stat st;
+    enum sp_err e = SP_OK;
+    bool created = false;
+    int err = -EAGAIN;
+    if (size != p->received) {
+        sp_put_drop(p);
+        return SP_E_INTERNAL;
+    }
+    pthread_mutex_lock(&turn);
+    for (int i = 0; i < TRIES && err == -EAGAIN; i++)
+        err = place(w, p, &e, &created);
+    if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0)
+        err = -errno;
+    pthread_mutex_unlock(&turn);
+    sp_put_drop(p);
+    if (e != SP_OK)
+        return e;
+    switch (-err) {
+    case 0:
+        r->flags = created ? SP_DONE_CREATED : 0;
+        sp_file_stat(r, &st);
+        return SP_OK;
+    case EISDIR: /* became a folder after the last look */
+    case ENOTEMPTY:
+        return SP_E_IS_A_DIRECTORY;
+    case EFBIG:
+        return SP_E_NO_SPACE;
+    case ENOENT: /* the folder was removed under the upload */
+    default:
+        return sp_err_from_errno(-err);
+    }
+}

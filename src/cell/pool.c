@@ -1,0 +1,244 @@
+/* pool.c: three threads that do what touches files, so that a slow disk stops neither commands nor
+ * cancels. They never see the broker's socket. Trusts the main thread; the work they do trusts
+ * nobody.
+ *
+ * All wait in one epoll set: on `wake`, which is written to when work is queued (edge-triggered,
+ * never read), and on the pipes of uploads, one shot each. */
+#include "cell/pool.h"
+#include "sallyport/confine.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#ifdef SP_SANITIZE
+#define STACK (2u << 20)
+#else
+#define STACK (256u << 10) /* listings and paths need 70 KiB */
+#endif
+#define WAKE UINT64_MAX
+
+struct job {
+    struct sp_work work;
+    struct sp_pool *pool;
+    struct sp_result *result;
+    uint8_t op, flags;
+    size_t n;
+    char path[];
+};
+
+/* ---- the way back ---- */
+
+int sp_outbox_init(struct sp_outbox *o)
+{
+    pthread_mutex_init(&o->lock, NULL);
+    o->head = NULL;
+    o->tail = &o->head;
+    o->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return o->efd < 0 ? -errno : 0;
+}
+
+struct sp_result *sp_result_new(uint32_t id, uint8_t op)
+{
+    struct sp_result *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        sp_log(SP_LOG_ERROR, "out of memory");
+        _exit(1); /* an operation without an answer would hang its client */
+    }
+    r->id = id;
+    r->op = op;
+    r->fd = -1;
+    return r;
+}
+
+static void poke(int efd)
+{
+    uint64_t one = 1;
+    ssize_t n = write(efd, &one, sizeof one);
+    (void)n; /* EAGAIN: readable already */
+}
+
+void sp_outbox_post(struct sp_outbox *o, struct sp_result *r)
+{
+    r->next = NULL;
+    pthread_mutex_lock(&o->lock);
+    bool was_empty = o->head == NULL;
+    *o->tail = r;
+    o->tail = &r->next;
+    pthread_mutex_unlock(&o->lock);
+    if (was_empty)
+        poke(o->efd);
+}
+
+struct sp_result *sp_outbox_take(struct sp_outbox *o)
+{
+    pthread_mutex_lock(&o->lock);
+    struct sp_result *r = o->head;
+    o->head = NULL;
+    o->tail = &o->head;
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+/* ---- the queue ---- */
+
+void sp_pool_queue(struct sp_pool *p, struct sp_work *w)
+{
+    w->next = NULL;
+    *p->tail = w;
+    p->tail = &w->next;
+    poke(p->wake);
+}
+
+/* Wakes the next thread if there is more: several writes to `wake` may have been one event. */
+static struct sp_work *take_work(struct sp_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct sp_work *w = p->head;
+    if (w != NULL) {
+        p->head = w->next;
+        if (p->head == NULL)
+            p->tail = &p->head;
+        else
+            poke(p->wake);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return w;
+}
+
+static void run_job(struct sp_work *work)
+{
+    struct job *j = (struct job *)work; /* its first member */
+    struct sp_pool *p = j->pool;
+    struct sp_result *r = j->result;
+    pthread_mutex_lock(&p->lock);
+    p->jobs--;
+    pthread_mutex_unlock(&p->lock);
+    enum sp_err e = SP_E_INTERNAL;
+    r->op = SP_OP_DONE;
+    if (j->op == SP_OP_OPEN) {
+        r->op = SP_OP_FILE;
+        e = sp_file_open(&p->space, j->path, j->n, (j->flags & SP_OPEN_MUST_DIR) != 0, r);
+    } else if (j->op == SP_OP_DELETE) {
+        e = sp_file_delete(&p->space, j->path, j->n, (j->flags & SP_DELETE_RECURSIVE) != 0);
+    } else if (j->op == SP_OP_USAGE) {
+        e = sp_file_usage(&p->space, j->path, j->n, r);
+    }
+    if (e != SP_OK) {
+        r->op = SP_OP_FAIL;
+        r->err = e;
+    }
+    free(j);
+    sp_outbox_post(p->out, r);
+}
+
+enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
+{
+    struct job *j = malloc(sizeof *j + m->path.n + 1);
+    if (j == NULL)
+        return SP_E_OVERLOADED;
+    *j = (struct job){.work = {.run = run_job}, .pool = p, .op = m->op, .flags = m->flags};
+    j->n = m->path.n;
+    if (j->n > 0)
+        memcpy(j->path, m->path.p, j->n);
+    j->path[j->n] = '\0';
+    pthread_mutex_lock(&p->lock);
+    bool full = p->jobs >= SP_POOL_JOBS;
+    if (!full) {
+        j->result = sp_result_new(m->id, SP_OP_FAIL);
+        p->jobs++;
+        sp_pool_queue(p, &j->work);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (full)
+        free(j);
+    return full ? SP_E_OVERLOADED : SP_OK;
+}
+
+/* ---- the threads ---- */
+
+static int confine(const struct sp_pool *p)
+{
+    int err = 0;
+    if (p->config->have_landlock)
+        err = sp_landlock_files(p->config->landlock_abi, p->space.root);
+    return err != 0 ? err : sp_filters_install(SP_FILTER_CELL);
+}
+
+static void *file_thread(void *arg)
+{
+    struct sp_pool *p = arg;
+    int err = confine(p);
+    pthread_mutex_lock(&p->lock);
+    p->ready++;
+    if (err != 0 && p->failed == 0)
+        p->failed = err;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (err != 0)
+        return NULL;
+    for (;;) {
+        struct epoll_event ev;
+        int n = epoll_wait(p->epoll, &ev, 1, -1);
+        if (n < 0 && errno != EINTR) {
+            sp_log(SP_LOG_ERROR, "file thread: waiting failed: %s", strerror(errno));
+            _exit(1);
+        }
+        if (n <= 0)
+            continue;
+        if (ev.data.u64 != WAKE)
+            sp_upload_event(p, ev.data.u64);
+        for (struct sp_work *w = take_work(p); w != NULL; w = take_work(p))
+            w->run(w);
+    }
+}
+
+static int start_threads(struct sp_pool *p)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int err = 0;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int started = 0;
+    while (started < SP_POOL_THREADS && err == 0) {
+        err = -pthread_create(&p->thread[started], &attr, file_thread, p);
+        started += err == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_mutex_lock(&p->lock);
+    while (p->ready < started)
+        pthread_cond_wait(&p->changed, &p->lock);
+    if (err == 0)
+        err = p->failed;
+    pthread_mutex_unlock(&p->lock);
+    return err;
+}
+
+int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_outbox *out)
+{
+    p->config = c;
+    p->space = (struct sp_workspace){root, c->use_openat2, c->max_upload};
+    p->out = out;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->head = NULL;
+    p->tail = &p->head;
+    p->jobs = 0;
+    p->ready = p->failed = 0;
+    sp_uploads_init(p);
+    p->epoll = epoll_create1(EPOLL_CLOEXEC);
+    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE};
+    if (p->epoll < 0 || p->wake < 0 || epoll_ctl(p->epoll, EPOLL_CTL_ADD, p->wake, &ev) != 0)
+        return -errno;
+    return start_threads(p);
+}

@@ -1,0 +1,77 @@
+/* pool.h: the file threads, their queue, the uploads, and the way results go back to the main
+ * thread. Only the main thread calls what is declared here but for sp_outbox_post. */
+#ifndef SALLYPORT_CELL_POOL_H
+#define SALLYPORT_CELL_POOL_H
+
+#include "cell/files.h"
+#include "cell/put.h"
+#include "sallyport/role.h"
+
+#include <pthread.h>
+
+#define SP_POOL_THREADS 3
+#define SP_POOL_JOBS 256u
+#define SP_POOL_UPLOADS 64u
+
+/* Results on their way. efd is readable while there are some. */
+struct sp_outbox {
+    pthread_mutex_t lock;
+    struct sp_result *head, **tail;
+    int efd;
+};
+int sp_outbox_init(struct sp_outbox *o);
+struct sp_result *sp_result_new(uint32_t id, uint8_t op); /* never NULL: the cell ends instead */
+void sp_outbox_post(struct sp_outbox *o, struct sp_result *r);
+struct sp_result *sp_outbox_take(struct sp_outbox *o); /* all of them, oldest first */
+
+/* ---- a unit of work in the queue ---- */
+struct sp_work {
+    struct sp_work *next;
+    void (*run)(struct sp_work *w);
+};
+
+struct sp_pool;
+struct sp_upload {
+    struct sp_work work;
+    struct sp_pool *pool;
+    struct sp_put put; /* the running thread's; the rest is under the pool's lock */
+    uint32_t id, generation;
+    bool used, running, queued, eof, committed;
+    unsigned pending; /* what happened to it and wasn't dealt with */
+    uint64_t size;    /* of COMMIT */
+    enum sp_err cancel_code;
+};
+
+struct sp_pool {
+    const struct sp_config *config;
+    struct sp_workspace space;
+    struct sp_outbox *out;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a thread is ready, or an upload ended */
+    struct sp_work *head, **tail;
+    unsigned jobs;   /* queued, of OPEN, DELETE, USAGE */
+    unsigned active; /* uploads used */
+    int epoll, wake;
+    int ready, failed; /* threads; failed: the first -errno */
+    pthread_t thread[SP_POOL_THREADS];
+    struct sp_upload upload[SP_POOL_UPLOADS];
+};
+
+/* Starts the threads and waits until each is confined. 0 or -errno. */
+int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_outbox *out);
+/* OPEN, DELETE, USAGE. SP_OK, or what to FAIL with. */
+enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);
+/* Puts work in the queue and wakes a thread; called with the lock held. */
+void sp_pool_queue(struct sp_pool *p, struct sp_work *w);
+
+/* ---- uploads.c ---- */
+void sp_uploads_init(struct sp_pool *p);
+enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m);
+bool sp_upload_commit(struct sp_pool *p, uint32_t id, uint64_t size); /* false: no such upload */
+bool sp_upload_cancel(struct sp_pool *p, uint32_t id, enum sp_err code);
+/* Cancels all and waits at most ms for it, so that no temporary name stays behind. */
+void sp_uploads_abort(struct sp_pool *p, unsigned ms);
+/* A pipe is ready; on a file thread. key: the event's data. */
+void sp_upload_event(struct sp_pool *p, uint64_t key);
+
+#endif

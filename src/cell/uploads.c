@@ -1,0 +1,269 @@
+/* uploads.c: which upload is in which state, and that one thread at a time works on it.
+ *
+ * Whatever happens to an upload (begin, pipe ready, commit, cancel) sets a bit in `pending` and has
+ * it run by whoever comes first; a thread that runs it goes on until no bit is set. An event of a
+ * pipe may be delivered after its upload ended: the generation in its key tells. Trusts the main
+ * thread, not the client at the pipe's other end. */
+#include "cell/pool.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BEGIN = 1, READABLE = 2, COMMIT = 4, CANCEL = 8 };
+
+static struct sp_upload *find(struct sp_pool *p, uint32_t id)
+{
+    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
+        if (p->upload[i].used && p->upload[i].id == id)
+            return &p->upload[i];
+    }
+    return NULL;
+}
+
+static uint64_t key_of(const struct sp_upload *u)
+{
+    return (uint64_t)u->generation << 8 | (uint64_t)(u - u->pool->upload);
+}
+
+/* With the lock held. */
+static void note(struct sp_upload *u, unsigned what)
+{
+    u->pending |= what;
+    if (!u->running && !u->queued) {
+        u->queued = true;
+        sp_pool_queue(u->pool, &u->work);
+    }
+}
+
+static struct sp_result *failure(const struct sp_upload *u, enum sp_err e)
+{
+    struct sp_result *r = sp_result_new(u->id, SP_OP_FAIL);
+    r->err = e;
+    return r;
+}
+
+/* NULL: goes on; else the last answer. */
+static struct sp_result *begin(struct sp_upload *u)
+{
+    struct sp_put *put = &u->put;
+    int write_end = -1;
+    enum sp_err e = sp_put_begin(&u->pool->space, put, &write_end);
+    if (e != SP_OK)
+        return failure(u, e);
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = key_of(u)};
+    if (epoll_ctl(u->pool->epoll, EPOLL_CTL_ADD, put->pipe, &ev) != 0) {
+        sp_log(SP_LOG_ERROR, "upload: watching the pipe failed: %s", strerror(errno));
+        close(write_end);
+        sp_put_drop(put);
+        return failure(u, SP_E_INTERNAL);
+    }
+    struct sp_result *r = sp_result_new(u->id, SP_OP_READY);
+    r->fd = write_end;
+    sp_outbox_post(u->pool->out, r);
+    return NULL;
+}
+
+static struct sp_result *receive(struct sp_upload *u)
+{
+    enum sp_err e = SP_E_INTERNAL;
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = key_of(u)};
+    switch (sp_put_receive(&u->pool->space, &u->put, &e)) {
+    case SP_PUT_EOF:
+        u->eof = true;
+        return NULL;
+    case SP_PUT_MORE:
+        if (epoll_ctl(u->pool->epoll, EPOLL_CTL_MOD, u->put.pipe, &ev) == 0)
+            return NULL;
+        sp_log(SP_LOG_ERROR, "upload: watching the pipe failed: %s", strerror(errno));
+        sp_put_drop(&u->put);
+        break;
+    case SP_PUT_BROKEN:
+        break;
+    }
+    return failure(u, e);
+}
+
+static struct sp_result *commit(struct sp_upload *u, uint64_t size)
+{
+    struct sp_result *r = sp_result_new(u->id, SP_OP_DONE);
+    enum sp_err e = sp_put_commit(&u->pool->space, &u->put, size, r);
+    if (e == SP_E_INTERNAL)
+        sp_log(SP_LOG_ERROR, "upload: commit failed (%llu bytes announced, %llu received)",
+               (unsigned long long)size, (unsigned long long)u->put.received);
+    if (e != SP_OK) {
+        r->op = SP_OP_FAIL;
+        r->err = e;
+    }
+    return r;
+}
+
+/* Deals with what happened. NULL: goes on; else the last answer. */
+static struct sp_result *step(struct sp_upload *u, unsigned what, uint64_t size,
+                              enum sp_err cancel_code)
+{
+    struct sp_result *last = NULL;
+    if ((what & CANCEL) != 0) {
+        sp_put_drop(&u->put);
+        return failure(u, cancel_code);
+    }
+    if ((what & BEGIN) != 0)
+        last = begin(u);
+    if (last == NULL && (what & READABLE) != 0 && !u->eof)
+        last = receive(u);
+    if ((what & COMMIT) != 0)
+        u->committed = true;
+    if (last == NULL && u->committed && u->eof)
+        last = commit(u, size);
+    return last;
+}
+
+/* With the lock held, by the thread that has set running. The last answer leaves after the slot is
+ * free: its id may come again at once. */
+static void work_off(struct sp_upload *u)
+{
+    struct sp_pool *p = u->pool;
+    struct sp_result *last = NULL;
+    while (last == NULL && u->pending != 0) {
+        unsigned what = u->pending;
+        uint64_t size = u->size;
+        enum sp_err code = u->cancel_code;
+        u->pending = 0;
+        pthread_mutex_unlock(&p->lock);
+        last = step(u, what, size, code);
+        pthread_mutex_lock(&p->lock);
+        if (last == NULL && u->pending != 0 && p->head != NULL) {
+            u->queued = true; /* a fast sender: others first */
+            sp_pool_queue(p, &u->work);
+            break;
+        }
+    }
+    u->running = false;
+    if (last != NULL) {
+        u->used = false;
+        u->generation++;
+        p->active--;
+        pthread_cond_broadcast(&p->changed);
+        sp_outbox_post(p->out, last);
+    }
+}
+
+static void run_upload(struct sp_work *work)
+{
+    struct sp_upload *u = (struct sp_upload *)work; /* its first member */
+    pthread_mutex_lock(&u->pool->lock);
+    u->queued = false;
+    u->running = true;
+    work_off(u);
+    pthread_mutex_unlock(&u->pool->lock);
+}
+
+void sp_upload_event(struct sp_pool *p, uint64_t key)
+{
+    struct sp_upload *u = &p->upload[key & (SP_POOL_UPLOADS - 1)];
+    pthread_mutex_lock(&p->lock);
+    if (u->used && u->generation == key >> 8) {
+        u->pending |= READABLE;
+        if (!u->running && !u->queued) {
+            u->running = true;
+            work_off(u);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void sp_uploads_init(struct sp_pool *p)
+{
+    p->active = 0;
+    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
+        p->upload[i].pool = p;
+        p->upload[i].work.run = run_upload;
+        p->upload[i].used = false;
+    }
+}
+
+enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
+{
+    struct sp_upload *u = NULL;
+    if (m->path.n > SP_PATH_BYTES_MAX || m->etag.n >= SP_ETAG_MAX)
+        return SP_E_BAD_PATH;
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < SP_POOL_UPLOADS && u == NULL; i++) {
+        if (!p->upload[i].used)
+            u = &p->upload[i];
+    }
+    bool twice = find(p, m->id) != NULL;
+    if (u != NULL && !twice) {
+        sp_put_init(&u->put);
+        if (m->path.n > 0)
+            memcpy(u->put.path, m->path.p, m->path.n);
+        u->put.path[m->path.n] = '\0';
+        u->put.path_len = m->path.n;
+        if (m->etag.n > 0)
+            memcpy(u->put.want_etag, m->etag.p, m->etag.n);
+        u->put.want_etag[m->etag.n] = '\0';
+        u->put.flags = m->flags;
+        u->id = m->id;
+        u->used = true;
+        u->running = u->queued = u->eof = u->committed = false;
+        u->pending = 0;
+        p->active++;
+        note(u, BEGIN);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (twice)
+        sp_log(SP_LOG_ERROR, "upload: id %u is in use", m->id);
+    return twice ? SP_E_INTERNAL : u == NULL ? SP_E_OVERLOADED : SP_OK;
+}
+
+bool sp_upload_commit(struct sp_pool *p, uint32_t id, uint64_t size)
+{
+    pthread_mutex_lock(&p->lock);
+    struct sp_upload *u = find(p, id);
+    if (u != NULL) {
+        u->size = size;
+        note(u, COMMIT);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return u != NULL;
+}
+
+bool sp_upload_cancel(struct sp_pool *p, uint32_t id, enum sp_err code)
+{
+    pthread_mutex_lock(&p->lock);
+    struct sp_upload *u = find(p, id);
+    if (u != NULL) {
+        u->cancel_code = code;
+        note(u, CANCEL);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return u != NULL;
+}
+
+void sp_uploads_abort(struct sp_pool *p, unsigned ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
+        if (p->upload[i].used) {
+            p->upload[i].cancel_code = SP_E_INTERNAL;
+            note(&p->upload[i], CANCEL);
+        }
+    }
+    int err = 0;
+    while (p->active > 0 && err == 0)
+        err = pthread_cond_timedwait(&p->changed, &p->lock, &until);
+    if (p->active > 0)
+        sp_log(SP_LOG_WARN, "%u uploads could not be cleared away in time", p->active);
+    pthread_mutex_unlock(&p->lock);
+}

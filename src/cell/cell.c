@@ -1,0 +1,312 @@
+/* cell.c: the only process that touches the workspace. Confines itself layer by layer, then serves
+ * the broker's messages: commands in exec.c, files in the pool's threads.
+ *
+ * Trusts the settings and the broker; a message that is none, or that no broker sends, still ends
+ * the cell, as it means that one of the two is broken. */
+#include "cell/cell.h"
+#include "sallyport/confine.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define END_MS 3000u
+
+enum { ON_BROKER, ON_RESULTS, ON_CHILDREN };
+
+static struct sp_cell cell;
+
+bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds)
+{
+    int err = sp_msg_send(&c->chan, m, fds, nfds);
+    if (err != 0 && err != -EPIPE)
+        sp_log(SP_LOG_ERROR, "sending message %u to the broker: %s", m->op, strerror(-err));
+    return err == 0;
+}
+
+bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e)
+{
+    struct sp_msg m = {.op = SP_OP_FAIL, .id = id, .err = (uint16_t)e};
+    return sp_cell_send(c, &m, NULL, 0);
+}
+
+/* ---- messages ---- */
+
+static void cancel(struct sp_cell *c, const struct sp_msg *m)
+{
+    enum sp_err code = m->flags == SP_CANCEL_TIMEOUT ? SP_E_TIMEOUT : SP_E_BAD_REQUEST;
+    if (!sp_upload_cancel(&c->pool, m->id, code))
+        sp_exec_cancel(c, m->id, m->flags);
+}
+
+static bool handle(struct sp_cell *c, const struct sp_msg *m)
+{
+    enum sp_err e = SP_OK;
+    switch (m->op) {
+    case SP_OP_EXEC:
+        return sp_exec_start(c, m);
+    case SP_OP_CANCEL:
+        cancel(c, m);
+        return true;
+    case SP_OP_COMMIT:
+        (void)sp_upload_commit(&c->pool, m->id, m->size); /* unknown: its FAIL is under way */
+        return true;
+    case SP_OP_OPEN:
+    case SP_OP_PUT:
+    case SP_OP_DELETE:
+    case SP_OP_USAGE:
+        e = sp_path_check(m->path.p, m->path.n);
+        if (e == SP_OK)
+            e = m->op == SP_OP_PUT ? sp_upload_start(&c->pool, m) : sp_pool_job(&c->pool, m);
+        return e == SP_OK || sp_cell_fail(c, m->id, e);
+    default:
+        sp_log(SP_LOG_ERROR, "message %u is not for a cell", m->op);
+        return false;
+    }
+}
+
+static bool on_broker(struct sp_cell *c, bool *gone)
+{
+    for (;;) {
+        struct sp_msg m;
+        int got = sp_chan_recv(&c->chan, &c->frame);
+        if (got == 0)
+            return true;
+        if (got == -EPIPE) {
+            *gone = true;
+            return false;
+        }
+        if (got < 0) {
+            sp_log(SP_LOG_ERROR, "receiving from the broker: %s", strerror(-got));
+            return false;
+        }
+        bool ok = sp_msg_decode(&m, c->frame.data, c->frame.len, c->frame.nfds);
+        if (!ok)
+            sp_log(SP_LOG_ERROR, "the broker sent no message");
+        else
+            ok = handle(c, &m);
+        sp_frame_close_fds(&c->frame);
+        if (!ok)
+            return false;
+    }
+}
+
+static bool on_results(struct sp_cell *c)
+{
+    uint64_t n;
+    bool ok = read(c->out.efd, &n, sizeof n) == (ssize_t)sizeof n || errno == EAGAIN;
+    ok = ok && sp_exec_spawned(c);
+    struct sp_result *r = sp_outbox_take(&c->out);
+    while (r != NULL) {
+        struct sp_result *next = r->next;
+        struct sp_msg m = {.op = r->op, .flags = r->flags, .id = r->id, .err = (uint16_t)r->err};
+        m.etag = (struct sp_slice){r->etag, strlen(r->etag)};
+        m.size = r->size;
+        m.mtime_ns = r->mtime_ns;
+        m.ino = r->entries;
+        if (ok)
+            ok = sp_cell_send(c, &m, &r->fd, r->fd >= 0 ? 1 : 0);
+        else if (r->fd >= 0)
+            close(r->fd);
+        free(r);
+        r = next;
+    }
+    return ok;
+}
+
+static bool on_children(struct sp_cell *c)
+{
+    struct signalfd_siginfo info[8];
+    while (read(c->sigfd, info, sizeof info) == (ssize_t)sizeof info)
+        ;
+    return sp_exec_children(c);
+}
+
+/* ---- the loop ---- */
+
+static int watch(struct sp_cell *c, int op, int fd, uint32_t events, uint64_t what)
+{
+    struct epoll_event ev = {.events = events, .data.u64 = what};
+    return epoll_ctl(c->epoll, op, fd, &ev) == 0 ? 0 : -errno;
+}
+
+static bool on_event(struct sp_cell *c, const struct epoll_event *ev, bool *gone)
+{
+    switch (ev->data.u64) {
+    case ON_RESULTS:
+        return on_results(c);
+    case ON_CHILDREN:
+        return on_children(c);
+    default:
+        if ((ev->events & EPOLLOUT) != 0 && sp_chan_flush(&c->chan) != 0) {
+            *gone = true;
+            return false;
+        }
+        return on_broker(c, gone);
+    }
+}
+
+static bool turn(struct sp_cell *c, bool *gone)
+{
+    struct epoll_event ev[4];
+    if (sp_chan_pending(&c->chan) != c->watching_write) {
+        c->watching_write = !c->watching_write;
+        uint32_t events = EPOLLIN | (c->watching_write ? (uint32_t)EPOLLOUT : 0u);
+        if (watch(c, EPOLL_CTL_MOD, c->chan.fd, events, ON_BROKER) != 0)
+            return false;
+    }
+    int n = epoll_wait(c->epoll, ev, 4, sp_exec_wait_ms(c));
+    if (n < 0 && errno != EINTR) {
+        sp_log(SP_LOG_ERROR, "waiting failed: %s", strerror(errno));
+        return false;
+    }
+    if (n == 0)
+        return sp_exec_children(c);
+    for (int i = 0; i < n; i++) {
+        if (!on_event(c, &ev[i], gone))
+            return false;
+    }
+    return true;
+}
+
+static int serve(struct sp_cell *c)
+{
+    bool gone = false;
+    struct sp_msg up = {.op = SP_OP_UP};
+    bool ok = sp_cell_send(c, &up, NULL, 0);
+    while (ok)
+        ok = turn(c, &gone);
+    sp_uploads_abort(&c->pool, END_MS);
+    sp_exec_abort(c, END_MS);
+    return gone || sp_chan_flush(&c->chan) == -EPIPE ? 0 : 1;
+}
+
+/* ---- the start ---- */
+
+/* SIGCHLD comes through a descriptor; SIGPIPE is errno's business. */
+static int take_signals(struct sp_cell *c)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0 || sigaction(SIGCHLD, &plain, NULL) != 0 ||
+        sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return -errno;
+    c->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return c->sigfd < 0 ? -errno : 0;
+}
+
+/* A command gets its pipes by dup2: no descriptor of ours may be one of the first three. */
+static int fill_std(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd < 3);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+/* All that is opened by path, or by a call the filter refuses, is had before confinement. */
+static int prepare(struct sp_cell *c)
+{
+    c->root = SP_FD_EXTRA;
+    int err = fill_std();
+    if (err == 0)
+        err = take_signals(c);
+    if (err == 0)
+        err = sp_outbox_init(&c->out);
+    if (err == 0)
+        err = fcntl(SP_FD_MAIN, F_SETFL, O_RDWR | O_NONBLOCK) == 0 ? 0 : -errno;
+    for (int fd = SP_FD_MAIN; fd <= SP_FD_FILTERS && err == 0; fd++)
+        err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? 0 : -errno;
+    if (err != 0)
+        return err;
+    sp_chan_init(&c->chan, SP_FD_MAIN);
+    c->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (c->epoll < 0)
+        return -errno;
+    err = watch(c, EPOLL_CTL_ADD, c->chan.fd, EPOLLIN, ON_BROKER);
+    if (err == 0)
+        err = watch(c, EPOLL_CTL_ADD, c->out.efd, EPOLLIN, ON_RESULTS);
+    if (err == 0)
+        err = watch(c, EPOLL_CTL_ADD, c->sigfd, EPOLLIN, ON_CHILDREN);
+    return err;
+}
+
+static int give_up_rights(const struct sp_config *c)
+{
+    int err = 0;
+    if (c->switch_uid)
+        err = sp_confine_ids(c->command_uid, c->command_gid);
+    if (err == 0)
+        err = sp_confine_caps(NULL, 0);
+    if (err == 0) /* after the ids, whose change undoes it */
+        err = sp_confine_basics(true);
+    return err;
+}
+
+static int start(struct sp_cell *c, const char **what)
+{
+    const struct sp_config *cfg = c->config;
+    *what = "loading the filters";
+    int err = sp_filters_load();
+    if (err == 0) {
+        *what = "preparing";
+        err = prepare(c);
+    }
+    if (err == 0) {
+        *what = "becoming the reaper of orphans";
+        err = prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? 0 : -errno;
+    }
+    if (err == 0) {
+        *what = "giving up ids and capabilities";
+        err = give_up_rights(cfg);
+    }
+    if (err == 0) { /* after the ids: what kill(-1) may reach depends on them */
+        *what = "preparing commands";
+        err = sp_exec_init(c);
+    }
+    if (err == 0 && cfg->have_landlock) { /* before the threads, which inherit it */
+        *what = "Landlock";
+        err = sp_landlock_cell(cfg->landlock_abi, cfg->workspace, c->root, cfg->shell);
+    }
+    if (err == 0) {
+        *what = "starting the spawner";
+        err = sp_spawner_start(&c->spawner, cfg, c->root, c->out.efd);
+    }
+    if (err == 0) {
+        *what = "starting the file threads";
+        err = sp_pool_start(&c->pool, cfg, c->root, &c->out);
+    }
+    if (err == 0) {
+        *what = "the system call filter";
+        err = sp_filters_install(SP_FILTER_CELL);
+    }
+    return err;
+}
+
+int sp_cell_main(void)
+{
+    const char *what = "";
+    struct sp_cell *c = &cell;
+    c->config = sp_config_load();
+    sp_log_init("cell", (enum sp_log_level)c->config->log_level);
+    int err = start(c, &what);
+    if (err != 0) {
+        sp_log(SP_LOG_ERROR, "%s: %s", what, strerror(-err));
+        return 1;
+    }
+    return serve(c);
+}

@@ -1,0 +1,59 @@
+/* cell.h: the state of the cell's main thread. */
+#ifndef SALLYPORT_CELL_CELL_H
+#define SALLYPORT_CELL_CELL_H
+
+#include "cell/environ.h"
+#include "cell/pool.h"
+#include "cell/spawn.h"
+#include "cell/tree.h"
+
+enum sp_exec_state {
+    SP_EXEC_IDLE,
+    SP_EXEC_SPAWNING, /* at the spawner */
+    SP_EXEC_RUNNING,
+    SP_EXEC_KILLING /* the shell ended or was cancelled: until no child is left */
+};
+
+struct sp_exec {
+    enum sp_exec_state state;
+    uint32_t id;
+    uint8_t exit_flags; /* SP_EXIT_*: cancelled */
+    bool shell_ended;
+    int status;
+    uint64_t end_ns;
+    int next_ms;  /* KILLING: until the next round */
+    int dev_null; /* stdin of commands without one */
+    int out[2], err[2], in[2];
+    int cwd; /* -1: the workspace's */
+    struct sp_spawn spawn;
+    struct sp_tree tree;
+    struct sp_environ environ;
+};
+
+struct sp_cell {
+    const struct sp_config *config;
+    int root, epoll, sigfd;
+    struct sp_chan chan;
+    bool watching_write;
+    struct sp_outbox out;
+    struct sp_exec exec;
+    struct sp_spawner spawner;
+    struct sp_pool pool;
+    struct sp_frame frame;
+};
+
+/* Sends; a broker that is gone or doesn't read ends the cell's loop: false. */
+bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds);
+bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e);
+
+/* ---- exec.c: the one command. Each false: as sp_cell_send. ---- */
+int sp_exec_init(struct sp_cell *c); /* before confinement; 0 or -errno */
+bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m);
+void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags);
+bool sp_exec_spawned(struct sp_cell *c);      /* asks the spawner for its answer */
+bool sp_exec_children(struct sp_cell *c);     /* SIGCHLD came, or the time for a round */
+int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */
+/* The broker is gone: kills what runs and waits at most ms. */
+void sp_exec_abort(struct sp_cell *c, unsigned ms);
+
+#endif

@@ -1,0 +1,268 @@
+/* exec.c: the life of one command, on the main thread: pipes and folder, the spawner, the shell's
+ * end, the end of all it started, and only then EXITED. Trusts the broker's order of messages but
+ * checks it; trusts nothing of the command. */
+#include "cell/cell.h"
+#include "cell/resolve.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIPE_SIZE (256 << 10)
+#define TIMED_OUT_CODE 124
+
+static void close_one(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void close_pipes(struct sp_exec *x)
+{
+    for (int i = 0; i < 2; i++) {
+        close_one(&x->out[i]);
+        close_one(&x->err[i]);
+        close_one(&x->in[i]);
+    }
+    close_one(&x->cwd);
+}
+
+int sp_exec_init(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    x->state = SP_EXEC_IDLE;
+    for (int i = 0; i < 2; i++)
+        x->out[i] = x->err[i] = x->in[i] = -1;
+    x->cwd = -1;
+    int err = sp_environ_init(&x->environ, c->config);
+    if (err != 0)
+        return err;
+    x->dev_null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (x->dev_null < 0)
+        return -errno;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sp_tree_init(&x->tree, proc, c->config->have_landlock && c->config->signal_scope,
+                 c->config->own_uid);
+    if (x->tree.method == SP_TREE_WALK && x->tree.proc < 0)
+        sp_log(SP_LOG_WARN, "no usable /proc: processes that leave a command's session escape");
+    return 0;
+}
+
+/* A pipe whose end `ours` doesn't block; the command's end does, as programs expect. */
+static int make_pipe(int fds[2], int ours)
+{
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        fds[0] = fds[1] = -1;
+        return -errno;
+    }
+    (void)fcntl(fds[0], F_SETPIPE_SZ, PIPE_SIZE); /* only faster */
+    int way = ours == 0 ? O_RDONLY : O_WRONLY;
+    return fcntl(fds[ours], F_SETFL, way | O_NONBLOCK) == 0 ? 0 : -errno;
+}
+
+static int make_pipes(struct sp_exec *x, bool with_stdin)
+{
+    int err = make_pipe(x->out, 0);
+    if (err == 0)
+        err = make_pipe(x->err, 0);
+    if (err == 0 && with_stdin)
+        err = make_pipe(x->in, 1);
+    return err;
+}
+
+/* The folder to start in: relative, or absolute and below the workspace; rest: relative, as a
+ * string for PWD. */
+static enum sp_err open_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[4096])
+{
+    const char *ws = c->config->workspace;
+    size_t n = strlen(ws);
+    if (cwd.n > SP_PATH_BYTES_MAX)
+        return SP_E_BAD_FIELD;
+    if (cwd.n > 0)
+        memcpy(rest, cwd.p, cwd.n);
+    rest[cwd.n] = '\0';
+    if (rest[0] == '/') {
+        n = n == 1 ? 0 : n; /* "/" is before everything */
+        if (strncmp(rest, ws, n) != 0 || (rest[n] != '/' && rest[n] != '\0'))
+            return SP_E_OUTSIDE_WORKSPACE;
+        n += strspn(rest + n, "/");
+        memmove(rest, rest + n, strlen(rest + n) + 1);
+    }
+    if (rest[0] == '\0')
+        return SP_OK;
+    int fd = sp_resolve_open(c->root, rest, strlen(rest), O_PATH | O_DIRECTORY, 0,
+                             c->config->use_openat2);
+    if (fd < 0)
+        return fd == -ENOTDIR ? SP_E_NOT_A_DIRECTORY : sp_err_from_errno(-fd);
+    c->exec.cwd = fd;
+    return SP_OK;
+}
+
+bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
+{
+    struct sp_exec *x = &c->exec;
+    char rest[4096];
+    if (x->state != SP_EXEC_IDLE)
+        return sp_cell_fail(c, m->id, SP_E_BUSY);
+    enum sp_err e = open_cwd(c, m->cwd, rest);
+    if (e == SP_OK && !sp_environ_set(&x->environ, m, rest))
+        e = SP_E_BAD_FIELD;
+    if (e == SP_OK) {
+        int err = make_pipes(x, (m->flags & SP_EXEC_STDIN) != 0);
+        if (err != 0) {
+            sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
+            e = SP_E_OVERLOADED;
+        }
+    }
+    if (e != SP_OK) {
+        close_pipes(x);
+        return sp_cell_fail(c, m->id, e);
+    }
+    x->id = m->id;
+    x->exit_flags = 0;
+    x->shell_ended = false;
+    x->spawn = (struct sp_spawn){
+        .argv = x->environ.argv,
+        .envp = x->environ.envp,
+        .cwd = x->cwd >= 0 ? x->cwd : c->root,
+        .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
+    };
+    x->state = SP_EXEC_SPAWNING;
+    sp_spawner_ask(&c->spawner, &x->spawn);
+    return true;
+}
+
+static void begin_kill(struct sp_exec *x)
+{
+    x->state = SP_EXEC_KILLING;
+    sp_tree_begin(&x->tree, x->spawn.pid);
+    x->next_ms = sp_tree_kill(&x->tree);
+}
+
+void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
+{
+    struct sp_exec *x = &c->exec;
+    bool alive = x->state == SP_EXEC_SPAWNING || x->state == SP_EXEC_RUNNING;
+    /* One that ended by itself while this was under way keeps its own end. */
+    if (!alive || x->id != id || x->exit_flags != 0)
+        return;
+    x->exit_flags = flags == SP_CANCEL_TIMEOUT ? SP_EXIT_TIMED_OUT : SP_EXIT_CANCELLED;
+    if (x->state == SP_EXEC_RUNNING)
+        begin_kill(x);
+}
+
+static bool spawn_failed(struct sp_cell *c)
+{
+    static const char *const steps[] = {"starting a process", "entering the folder",
+                                        "setting limits", "executing the shell"};
+    struct sp_exec *x = &c->exec;
+    const struct sp_spawn *s = &x->spawn;
+    int status = 0;
+    while (s->pid > 0 && waitpid(s->pid, &status, __WALL) < 0 && errno == EINTR)
+        ;
+    close_pipes(x);
+    x->state = SP_EXEC_IDLE;
+    if (s->step == SP_SPAWN_CHDIR && (s->error == EACCES || s->error == EPERM))
+        return sp_cell_fail(c, x->id, SP_E_FORBIDDEN);
+    sp_log(SP_LOG_ERROR, "a command: %s: %s", steps[s->step], strerror(s->error));
+    return sp_cell_fail(c, x->id, SP_E_SPAWN_FAILED);
+}
+
+bool sp_exec_spawned(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    if (x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
+        return true;
+    if (x->spawn.error != 0)
+        return spawn_failed(c);
+    struct sp_msg m = {.op = SP_OP_STARTED, .id = x->id};
+    int fds[3] = {x->out[0], x->err[0], x->in[1]};
+    int n = x->in[1] >= 0 ? 3 : 2;
+    x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
+    close_pipes(x);
+    x->state = SP_EXEC_RUNNING;
+    if (!sp_cell_send(c, &m, fds, n))
+        return false;
+    if (x->exit_flags != 0)
+        begin_kill(x);
+    return sp_exec_children(c); /* SIGCHLDs until now were left alone */
+}
+
+static bool exited(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
+    x->state = SP_EXEC_IDLE;
+    if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
+        m.exit_code = TIMED_OUT_CODE;
+    } else if (WIFSIGNALED(x->status)) {
+        m.signal = (uint8_t)WTERMSIG(x->status);
+        m.exit_code = 128 + WTERMSIG(x->status);
+    } else {
+        m.exit_code = WEXITSTATUS(x->status);
+    }
+    m.duration_us = (x->end_ns - x->spawn.start_ns) / 1000u;
+    return sp_cell_send(c, &m, NULL, 0);
+}
+
+bool sp_exec_children(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    /* Between commands there is no child; while one is being started its number isn't known. */
+    if (x->state != SP_EXEC_RUNNING && x->state != SP_EXEC_KILLING)
+        return true;
+    bool ended = false;
+    bool none_left = sp_tree_reap(x->spawn.pid, &x->status, &ended);
+    if (ended) {
+        x->end_ns = sp_now_ns();
+        x->shell_ended = true;
+    }
+    if (none_left && !x->shell_ended) {
+        sp_log(SP_LOG_ERROR, "the shell's end was lost"); /* can't be: nobody else reaps */
+        x->end_ns = sp_now_ns();
+        x->status = 0xff00;
+    }
+    if (none_left)
+        return exited(c);
+    if (x->state == SP_EXEC_KILLING)
+        x->next_ms = sp_tree_kill(&x->tree);
+    else if (x->shell_ended)
+        begin_kill(x);
+    return true;
+}
+
+int sp_exec_wait_ms(const struct sp_cell *c)
+{
+    return c->exec.state == SP_EXEC_KILLING ? c->exec.next_ms : -1;
+}
+
+void sp_exec_abort(struct sp_cell *c, unsigned ms)
+{
+    struct sp_exec *x = &c->exec;
+    const struct timespec pause = {0, 1000000};
+    uint64_t until = sp_now_ns() + (uint64_t)ms * 1000000u;
+    bool ended = false;
+    while (x->state == SP_EXEC_SPAWNING && sp_now_ns() < until) {
+        if (sp_spawner_take(&c->spawner) != NULL)
+            x->state = SP_EXEC_RUNNING;
+        else
+            nanosleep(&pause, NULL);
+    }
+    if (x->state == SP_EXEC_IDLE)
+        return;
+    sp_tree_begin(&x->tree, x->spawn.pid);
+    while (!sp_tree_reap(x->spawn.pid, &x->status, &ended)) {
+        if (sp_now_ns() > until) {
+            sp_log(SP_LOG_ERROR, "a command's processes outlive the cell");
+            return;
+        }
+        (void)sp_tree_kill(&x->tree);
+        nanosleep(&pause, NULL);
+    }
+    x->state = SP_EXEC_IDLE;
+}

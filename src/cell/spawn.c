@@ -1,0 +1,210 @@
+/* spawn.c: starts a command's shell: clone(CLONE_VM|CLONE_VFORK) and exec, from a thread that put
+ * the command filter and Landlock on itself once. Trusts the main thread.
+ *
+ * The child runs in our memory until exec: it makes system calls and writes to its struct sp_spawn,
+ * nothing else. */
+#include "cell/spawn.h"
+#include "sallyport/confine.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHILD_STACK (64u << 10)
+#define THREAD_STACK (256u << 10)
+
+#ifdef SP_SANITIZE
+/* The child never returns, which would leave its frames poisoned for the next one. */
+#define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
+#else
+#define NO_SANITIZE
+#endif
+
+struct child {
+    const struct sp_spawner *s;
+    struct sp_spawn *j;
+};
+
+uint64_t sp_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+NO_SANITIZE __attribute__((noreturn)) static void give_up(struct sp_spawn *j,
+                                                          enum sp_spawn_step step, int error)
+{
+    j->step = step;
+    j->error = error;
+    _exit(127);
+}
+
+NO_SANITIZE static int child_main(void *arg)
+{
+    const struct child *c = arg;
+    const struct sp_spawner *s = c->s;
+    struct sp_spawn *j = c->j;
+    (void)setsid();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != s->parent)
+        give_up(j, SP_SPAWN_CLONE, ESRCH); /* the cell is gone: nobody waits for us */
+    for (int i = 0; i < 3; i++) {
+        if (dup2(j->std[i], i) < 0)
+            give_up(j, SP_SPAWN_CLONE, errno);
+    }
+    if (fchdir(j->cwd) != 0)
+        give_up(j, SP_SPAWN_CHDIR, errno);
+    /* All are close-on-exec; that of a library that forgot would be closed here. */
+    (void)syscall(SYS_close_range, 3u, ~0u, 0u);
+    if (s->limits) {
+        int err = sp_confine_limits(s->config);
+        if (err != 0)
+            give_up(j, SP_SPAWN_LIMITS, -err);
+    }
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    for (int i = 0; i < s->nignored; i++)
+        (void)sigaction(s->ignored[i], &plain, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(s->config->shell, j->argv, j->envp);
+    give_up(j, SP_SPAWN_EXEC, errno);
+}
+
+static void spawn(struct sp_spawner *s, struct sp_spawn *j)
+{
+    struct child c = {s, j};
+    j->error = 0;
+    j->step = SP_SPAWN_CLONE;
+    j->start_ns = sp_now_ns();
+    j->pid = clone(child_main, s->stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &c);
+    if (j->pid < 0)
+        j->error = errno;
+}
+
+static int confine(const struct sp_spawner *s)
+{
+    const struct sp_config *c = s->config;
+    int err = 0;
+    if (c->have_landlock)
+        err = sp_landlock_command(c->landlock_abi, c->workspace, s->workspace, c->shell);
+    return err != 0 ? err : sp_filters_install(SP_FILTER_COMMAND);
+}
+
+static void poke(int efd)
+{
+    uint64_t one = 1;
+    ssize_t n = write(efd, &one, sizeof one);
+    (void)n; /* EAGAIN: readable already */
+}
+
+static void *spawner_thread(void *arg)
+{
+    struct sp_spawner *s = arg;
+    int err = confine(s);
+    pthread_mutex_lock(&s->lock);
+    s->failed = err;
+    s->state = err == 0 ? SP_SPAWNER_IDLE : SP_SPAWNER_FAILED;
+    pthread_cond_broadcast(&s->changed);
+    while (err == 0) {
+        while (s->state != SP_SPAWNER_ASKED)
+            pthread_cond_wait(&s->changed, &s->lock);
+        pthread_mutex_unlock(&s->lock);
+        spawn(s, s->job);
+        pthread_mutex_lock(&s->lock);
+        s->state = SP_SPAWNER_DONE;
+        pthread_mutex_unlock(&s->lock);
+        poke(s->efd);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* exec makes caught signals default by itself. */
+static void find_ignored(struct sp_spawner *s)
+{
+    struct sigaction now;
+    s->nignored = 0;
+    for (int sig = 1; sig < 64; sig++) {
+        if (sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+            s->ignored[s->nignored++] = sig;
+    }
+}
+
+static int make_stack(struct sp_spawner *s)
+{
+    char *m = mmap(NULL, CHILD_STACK + 4096, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (m == MAP_FAILED)
+        return -errno;
+    if (mprotect(m, 4096, PROT_NONE) != 0)
+        return -errno;
+    memset(m + 4096, 0x5a, CHILD_STACK); /* no page fault while a command waits */
+    s->stack = m + 4096 + CHILD_STACK;
+    return 0;
+}
+
+int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int workspace, int efd)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    s->config = c;
+    s->workspace = workspace;
+    s->efd = efd;
+    s->parent = getpid();
+    s->limits = c->limit_procs != 0 || c->limit_memory != 0 || c->limit_cpu_s != 0 ||
+                c->limit_file_bytes != 0 || c->limit_open_files != 0;
+    s->state = SP_SPAWNER_ASKED; /* until it says otherwise */
+    s->job = NULL;
+    find_ignored(s);
+    int err = make_stack(s);
+    if (err != 0)
+        return err;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, THREAD_STACK);
+    /* Blocked here, so that no handler of ours runs in a child. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = -pthread_create(&s->thread, &attr, spawner_thread, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (err != 0)
+        return err;
+    pthread_mutex_lock(&s->lock);
+    while (s->state == SP_SPAWNER_ASKED)
+        pthread_cond_wait(&s->changed, &s->lock);
+    err = s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return err;
+}
+
+void sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j)
+{
+    pthread_mutex_lock(&s->lock);
+    s->job = j;
+    s->state = SP_SPAWNER_ASKED;
+    pthread_mutex_unlock(&s->lock);
+    pthread_cond_signal(&s->changed);
+}
+
+struct sp_spawn *sp_spawner_take(struct sp_spawner *s)
+{
+    struct sp_spawn *j = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->state == SP_SPAWNER_DONE) {
+        j = s->job;
+        s->job = NULL;
+        s->state = SP_SPAWNER_IDLE;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return j;
+}

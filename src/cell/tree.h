@@ -1,0 +1,43 @@
+/* tree.h: ends all that a command started. The cell is a child subreaper, so whatever forks away is
+ * in the end its child, and "no child left" is the proof that the tree is gone. */
+#ifndef SALLYPORT_CELL_TREE_H
+#define SALLYPORT_CELL_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum sp_tree_method {
+    SP_TREE_KILL_ALL, /* kill(-1): only where Landlock or an own user id bounds it */
+    SP_TREE_WALK      /* /proc, from us down */
+};
+
+struct sp_tree_proc {
+    pid_t pid, parent;
+    bool ours, stopped;
+};
+
+struct sp_tree {
+    enum sp_tree_method method;
+    int proc; /* /proc, opened before confinement; -1 none */
+    pid_t self, shell;
+    unsigned rounds; /* of sp_tree_kill since sp_tree_begin */
+    bool warned;
+    uint64_t begun_ns;
+    struct sp_tree_proc *list;
+    size_t count, cap;
+};
+
+/* signal_scope, own_uid: what keeps kill(-1) to commands. Never used as root without the scope.
+ * proc may be -1, or of another PID namespace, which counts as none. */
+void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid);
+/* Reaps what has ended. True: no child is left. When `shell` is among them *ended is set, and
+ * *status to its wait status. */
+bool sp_tree_reap(pid_t shell, int *status, bool *ended);
+void sp_tree_begin(struct sp_tree *t, pid_t shell);
+/* One bounded round of signals, to be repeated after each SIGCHLD or the returned milliseconds (1
+ * to 50) until sp_tree_reap says that none is left. */
+int sp_tree_kill(struct sp_tree *t);
+
+#endif

@@ -159,7 +159,7 @@ static int check_names(char *const *envp, char *err, size_t errlen)
     for (; *envp != NULL; envp++) {
         const char *eq = strchr(*envp, '=');
         size_t n = eq != NULL ? (size_t)(eq - *envp) : 0;
-        bool ours = n > 10 && strncmp(*envp, "SALLYPORT_", 10) == 0;
+        bool ours = n >= 10 && strncmp(*envp, "SALLYPORT_", 10) == 0;
         bool near = n > 8 && strncmp(*envp, "SANDBOX_", 8) == 0;
         if (n == 0 || (!ours && !near) || known(*envp, n))
             continue;

@@ -47,10 +47,11 @@ int sp_confine_basics(bool die_with_parent);
 /* Bounding, inheritable, ambient, permitted and effective sets: only keep (array of CAP_*
  * numbers), and of those only what is permitted now. libcap-ng. 0 or -errno. */
 int sp_confine_caps(const int *keep, int n);
-/* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. 0 or
- * -errno */
+/* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. Keeps
+ * what sp_confine_basics set (the kernel would clear it). Only where switch_uid. 0 or -errno. */
 int sp_confine_ids(uid_t uid, gid_t gid);
-/* RLIMIT_* of commands from c, on the calling process. 0 or -errno. */
+/* RLIMIT_* of commands from c, on the calling process: only lower, hard as soft. limit_memory is
+ * RLIMIT_DATA. Async-signal-safe. 0 or -errno. */
 int sp_confine_limits(const struct sp_config *c);
 
 /* ---- Landlock ---- */

@@ -140,7 +140,8 @@ static bool no_way_back(uid_t uid, gid_t gid)
 
 int sp_confine_ids(uid_t uid, gid_t gid)
 {
-    /* The kernel clears both when ids change. */
+    /* The kernel clears the death signal when ids change, and sets dumpable to what a sysctl says.
+     */
     int death = 0;
     int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
     if (dumpable < 0 || prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0) != 0)
@@ -154,7 +155,7 @@ int sp_confine_ids(uid_t uid, gid_t gid)
         return -EPERM;
     if (capng_get_caps_process() != 0 || capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
         return -EPERM;
-    if (prctl(PR_SET_DUMPABLE, dumpable == 1 ? 1 : 0, 0, 0, 0) != 0)
+    if (dumpable == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
         return -errno;
     if (death != 0 && prctl(PR_SET_PDEATHSIG, death, 0, 0, 0) != 0)
         return -errno;

@@ -29,6 +29,14 @@ struct header {
 
 static const struct header *loaded;
 
+const struct sp_policy_embedded *sp_policy_embedded_find(const char *name)
+{
+    for (size_t i = 0; i < sp_policy_embedded_n; i++)
+        if (strcmp(sp_policy_embedded[i].name, name) == 0)
+            return &sp_policy_embedded[i];
+    return NULL;
+}
+
 const char *sp_policy_text(enum sp_filter f, size_t *len)
 {
     static const char *const names[SP_FILTER_COUNT] = {

@@ -3,6 +3,7 @@
 #ifndef SP_CONFINE_LANDLOCK_H
 #define SP_CONFINE_LANDLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define SP_LL_ABI_MAX 7 /* the highest that we know the meaning of */
@@ -54,7 +55,6 @@ struct sp_ll_beneath {
 
 /* One line of the text form: *rights 0 for a line without a rule. path borrows from the line, NULL
  * for the workspace. 0 or -EINVAL. */
-#include <stddef.h>
 int sp_landlock_line(const char *line, size_t len, uint64_t *rights, char path[4096]);
 
 #endif

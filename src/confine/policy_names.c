@@ -151,11 +151,3 @@ int sp_policy_errno(const char *s, size_t n)
     const struct name *f = find(errors, sizeof errors / sizeof errors[0], s, n);
     return f == NULL ? 0 : (int)f->value;
 }
-
-const struct sp_policy_embedded *sp_policy_embedded_find(const char *name)
-{
-    for (size_t i = 0; i < sp_policy_embedded_n; i++)
-        if (strcmp(sp_policy_embedded[i].name, name) == 0)
-            return &sp_policy_embedded[i];
-    return NULL;
-}

@@ -53,8 +53,8 @@ struct sp_ll_beneath {
      SP_LL_TRUNCATE)
 #define SP_LL_DEVICE (SP_LL_READ | SP_LL_WRITE_FILE | SP_LL_TRUNCATE | SP_LL_IOCTL_DEV)
 
-/* One line of the text form: *rights 0 for a line without a rule. path borrows from the line, NULL
- * for the workspace. 0 or -EINVAL. */
+/* One line of the text form: *rights 0 for a line without a rule; path "" for the
+ * workspace. 0 or -EINVAL. */
 int sp_landlock_line(const char *line, size_t len, uint64_t *rights, char path[4096]);
 
 #endif

@@ -177,13 +177,11 @@ static void kill_uid(uid_t uid)
         ;
 }
 
-int sp_sweep(const pid_t *keep, int n, uid_t uid, uint64_t limit_ms)
+static int walk(const pid_t *keep, int n, uint64_t limit_ms)
 {
     struct list l = {0};
     uint64_t end = now_ms() + limit_ms;
     int alive, fresh;
-    if (uid != (uid_t)-1 && uid != 0 && uid != getuid())
-        kill_uid(uid);
     while ((alive = look(&l, keep, n, &fresh)) > 0 && now_ms() < end) {
         for (int i = 0; i < STOP_ROUNDS && alive > 0 && fresh > 0; i++) {
             signal_all(&l, SIGSTOP);
@@ -195,4 +193,15 @@ int sp_sweep(const pid_t *keep, int n, uid_t uid, uint64_t limit_ms)
     }
     free(l.p);
     return alive;
+}
+
+int sp_sweep(const pid_t *keep, int n, uid_t uid, uint64_t limit_ms)
+{
+    int alive = walk(keep, n, limit_ms / 2);
+    if (alive <= 0)
+        return alive;
+    /* They fork faster than we walk, or hang in the kernel. */
+    if (uid != (uid_t)-1 && uid != 0 && uid != getuid())
+        kill_uid(uid);
+    return walk(keep, n, limit_ms / 2);
 }

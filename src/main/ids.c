@@ -7,6 +7,7 @@
 #include "sallyport/units.h"
 
 #include <cap-ng.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -117,6 +118,37 @@ int ids_choose(const struct settings *s, struct sp_config *c, char *warn, size_t
                        "own in SALLYPORT_USER",
                        s->user != NULL ? "SALLYPORT_USER says" : "root owns the workspace");
     return 0;
+}
+
+/* Any of the four ids on the "Uid:" line of a process's status. */
+static bool process_has(const char *pid, uid_t uid)
+{
+    char path[64], line[256];
+    unsigned id[4];
+    bool has = false;
+    (void)snprintf(path, sizeof path, "/proc/%.20s/status", pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return false; /* it ended */
+    while (!has && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "Uid: %u %u %u %u", &id[0], &id[1], &id[2], &id[3]) == 4)
+            has = id[0] == uid || id[1] == uid || id[2] == uid || id[3] == uid;
+    fclose(f);
+    return has;
+}
+
+bool ids_in_use(uid_t uid)
+{
+    DIR *d = opendir("/proc");
+    if (d == NULL)
+        return true; /* can't tell: the careful answer */
+    const struct dirent *e;
+    bool used = false;
+    while (!used && (e = readdir(d)) != NULL)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+            used = process_has(e->d_name, uid);
+    closedir(d);
+    return used;
 }
 
 enum { USABLE = 0, NO_IDS = 1, NO_WORKSPACE = 2, NO_SHELL = 3 };

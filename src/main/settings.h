@@ -35,6 +35,9 @@ void settings_print(FILE *out);
  * "" else. */
 int ids_choose(const struct settings *s, struct sp_config *c, char *warn, size_t warnlen, char *err,
                size_t errlen);
+/* True if any process has uid: then commands don't have it for themselves, and kill(-1) is too
+ * wide. */
+bool ids_in_use(uid_t uid);
 int ids_check_access(const struct sp_config *c, char *err, size_t errlen);
 
 /* basenv.c: fills c->env. */

@@ -80,12 +80,19 @@ static int shut_down(struct super *s)
     return 0;
 }
 
+/* Dead, or at its end: it closes its socket to us only then. */
+static bool broker_lost(const struct super *s)
+{
+    return s->broker.pid == 0 || s->broker.chan.fd < 0;
+}
+
 static bool replace_front(struct super *s)
 {
     tell_death(&s->front);
     if (!back_off(s, &s->front))
         return false;
-    if (s->stops > 0 || s->broker.pid == 0)
+    pump(s, 0); /* a front that ended because the broker did may be reaped before it */
+    if (s->stops > 0 || broker_lost(s))
         return true; /* there is more to do than that */
     if (start_front(s) != 0 || !await_up(s, &s->front)) {
         if (s->front.pid > 0 && s->stops == 0)
@@ -100,6 +107,8 @@ static bool replace_front(struct super *s)
  * and its cell left are ours now. */
 static bool replace_all(struct super *s)
 {
+    (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, 0);
+    end_child(s, &s->broker);
     tell_death(&s->broker);
     (void)await_end(s, &s->front, main_now_ms() + FRONT_LAST_WORDS_MS, 0);
     end_child(s, &s->front);
@@ -130,7 +139,7 @@ int supervise(struct super *s)
         bool go_on = true;
         if (s->stops > 0)
             return shut_down(s);
-        if (s->broker.pid == 0)
+        if (broker_lost(s))
             go_on = replace_all(s);
         else if (s->front.pid == 0)
             go_on = replace_front(s);

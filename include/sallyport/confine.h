@@ -44,8 +44,9 @@ int sp_filters_install(enum sp_filter f);
 /* no_new_privs, non-dumpable, PR_SET_PDEATHSIG(SIGKILL) if die_with_parent, umask 022, core limit
  * 0. 0 or -errno. */
 int sp_confine_basics(bool die_with_parent);
-/* Bounding, inheritable, ambient, permitted and effective sets: only keep (array of CAP_*
- * numbers), and of those only what is permitted now. libcap-ng. 0 or -errno. */
+/* Permitted, effective and inheritable set: only keep (array of CAP_* numbers), and of those only
+ * what is permitted now; ambient set: empty; bounding set: empty, if CAP_SETPCAP is there to lower
+ * it. A role of user id 0 that is started later inherits keep. libcap-ng. 0 or -errno. */
 int sp_confine_caps(const int *keep, int n);
 /* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. Keeps
  * what sp_confine_basics set (the kernel would clear it). Only where switch_uid. 0 or -errno. */

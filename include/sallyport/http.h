@@ -47,7 +47,7 @@ int sp_head_parse(const char *buf, size_t len, size_t from, struct sp_head *h, e
 struct sp_chunk {
     int state;
     uint64_t left;  /* data bytes left in the current chunk */
-    uint32_t extra; /* bytes of size lines and trailers so far, bounded (8 KiB a body for trailers) */
+    uint32_t extra; /* bytes of trailers so far, bounded (8 KiB a body for trailers) */
     uint32_t line;  /* of the size line, CRLF included; bounded (256) */
 };
 void sp_chunk_init(struct sp_chunk *c);

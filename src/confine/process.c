@@ -71,27 +71,40 @@ static int verify_caps(const int *keep, int n)
             break; /* past the kernel's last */
         bool ok = kept(keep, n, cap);
         if (!ok && (capng_have_capability(CAPNG_EFFECTIVE, cap) ||
-                    capng_have_capability(CAPNG_PERMITTED, cap) || (bound == 1 && !nnp)))
+                    capng_have_capability(CAPNG_PERMITTED, cap) ||
+                    capng_have_capability(CAPNG_INHERITABLE, cap) || (bound == 1 && !nnp)))
             return -EPERM;
-        if (capng_have_capability(CAPNG_INHERITABLE, cap) ||
-            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
             return -EPERM;
     }
     return 0;
 }
 
-static int drop_bounding(const int *keep, int n)
+/* By hand: libcap-ng stops at the last capability that it was built with, a newer kernel has more.
+ */
+static int drop_bounding(void)
 {
-    if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
-        return 0; /* verify_caps decides whether that matters */
     for (unsigned cap = 0; cap < 64; cap++) {
         int bound = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
         if (bound < 0)
             return 0;
-        if (bound == 1 && !kept(keep, n, cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0)
+        if (bound == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0)
             return -errno;
     }
     return 0;
+}
+
+static int set_caps(const bool may[64], bool setpcap)
+{
+    capng_clear(CAPNG_SELECT_CAPS);
+    for (unsigned cap = 0; cap < 64; cap++)
+        if (may[cap] &&
+            capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE, cap) !=
+                0)
+            return -EINVAL;
+    if (setpcap && capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_SETPCAP) != 0)
+        return -EINVAL;
+    return capng_apply(CAPNG_SELECT_CAPS) == 0 ? 0 : -EPERM;
 }
 
 int sp_confine_caps(const int *keep, int n)
@@ -100,24 +113,20 @@ int sp_confine_caps(const int *keep, int n)
         return -EINVAL;
     if (capng_get_caps_process() != 0)
         return -EIO;
-    bool may[64];
+    bool may[64], setpcap = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP) == 1;
     for (unsigned cap = 0; cap < 64; cap++)
         may[cap] = kept(keep, n, cap) && cap <= CAP_LAST_CAP &&
                    capng_have_capability(CAPNG_PERMITTED, cap) == 1;
-    /* Bounding first, while CAP_SETPCAP may still be there. By hand: libcap-ng stops at the
-     * last capability that it was built with, a newer kernel has more. */
-    int r = drop_bounding(keep, n);
-    if (r != 0)
-        return r;
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
         return -errno;
-    capng_clear(CAPNG_SELECT_CAPS);
-    for (unsigned cap = 0; cap < 64; cap++)
-        if (may[cap] && capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, cap) != 0)
-            return -EINVAL;
-    if (capng_apply(CAPNG_SELECT_CAPS) != 0)
-        return -EPERM;
-    return verify_caps(keep, n);
+    /* What is kept becomes inheritable while the bounding set still allows that; then the bounding
+     * set goes, whole: a child of user id 0 has after exec what it inherits, and nothing else. */
+    int r = set_caps(may, setpcap);
+    if (r == 0 && setpcap)
+        r = drop_bounding();
+    if (r == 0)
+        r = set_caps(may, false);
+    return r == 0 ? verify_caps(keep, n) : r;
 }
 
 /* True if none of the old ids can be taken again. */

@@ -83,8 +83,13 @@ static void commit(struct broker *b, const struct sp_msg *m)
         breach(b, "it committed what isn't an open upload");
         return;
     }
-    if (forward(b, o, m))
-        o->state = OP_COMMITTING;
+    struct sp_msg out = *m;
+    out.id = o->cell_id;
+    o->state = OP_COMMITTING;
+    /* The cell has this operation, so it can't be dropped here: a cell that can't be told is lost.
+     */
+    if (b->cell_breach == NULL && sp_msg_send(&b->cell, &out, NULL, 0) != 0)
+        broker_cell_broke(b, "it doesn't read its requests");
 }
 
 void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)

@@ -62,6 +62,8 @@ static int run(const int *from, int n)
         sigset_t all;
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, NULL);
+        while (open("/dev/null", O_RDONLY) < 20)
+            ; /* so that our own descriptors stay clear of the low places */
         if (sp_role_init_self(false) < 0)
             _exit(20);
         for (int i = 0; i < n; i++)
@@ -85,8 +87,8 @@ static int run(const int *from, int n)
 
 START_TEST(permutations)
 {
-    /* All orders of four sources that sit on the four targets, in two places of the table. */
-    for (int base = 30; base <= 31; base++)
+    /* All orders of four sources that sit on the four targets, and on those but one. */
+    for (int base = 3; base <= 4; base++)
         for (int p = 0; p < 256; p++) {
             int from[4], used = 0;
             for (int i = 0; i < 4; i++) {

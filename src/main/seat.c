@@ -106,11 +106,11 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
         return -1;
-    if (s->cfg.own_uid && ids_in_use(s->cfg.command_uid)) {
+    /* kill(-1) by user id would end the workspace owner's other processes too, now or when they
+     * come: only a user that the operator named for commands, and that runs nothing else, is
+     * theirs. */
+    if (s->cfg.own_uid && (set.user == NULL || ids_in_use(s->cfg.command_uid)))
         s->cfg.own_uid = false;
-        sp_log(SP_LOG_INFO, "other processes run as uid %u too: commands are ended one by one",
-               s->cfg.command_uid);
-    }
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;
     if (check)

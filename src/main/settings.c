@@ -34,7 +34,7 @@ static const struct setting table[] = {
     {"SANDBOX_SHELL", TEXT, AT(shell), NULL, 0, 0, "runs commands with -c; default /bin/bash, else /bin/sh"},
     {"SALLYPORT_BIND", TEXT, AT(bind), NULL, 0, 0, "addresses, a comma between; default all, IPv6 and IPv4"},
     {"SALLYPORT_SOCKET", TEXT, AT(socket), NULL, 0, 0, "unix socket; no TCP then, unless SANDBOX_PORT is set"},
-    {"SALLYPORT_USER", TEXT, AT(user), NULL, 0, 0, "user[:group] of commands; default the workspace's owner"},
+    {"SALLYPORT_USER", TEXT, AT(user), NULL, 0, 0, "user[:group] of commands and of nothing else; default the workspace's owner"},
     {"SALLYPORT_FRONT_USER", TEXT, AT(front_user), "64998:64998", 0, 0, "user[:group] of the HTTP process"},
     {"SALLYPORT_ENV_PASS", TEXT, AT(env_pass), NULL, 0, 0, "variables that commands get of ours: names, or *"},
     {"SALLYPORT_ACCEPT_MISSING", TEXT, AT(accept_missing), NULL, 0, 0, "layers to start without, see `check`"},

@@ -250,10 +250,11 @@ static int give_up_rights(const struct sp_config *c)
     int err = 0;
     if (c->switch_uid)
         err = sp_confine_ids(c->command_uid, c->command_gid);
+    if (err == 0) /* after the ids, whose change undoes it; before the capabilities: what stays in
+                     the bounding set counts for nothing under no_new_privs alone */
+        err = sp_confine_basics(true);
     if (err == 0)
         err = sp_confine_caps(NULL, 0);
-    if (err == 0) /* after the ids, whose change undoes it */
-        err = sp_confine_basics(true);
     return err;
 }
 

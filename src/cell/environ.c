@@ -54,29 +54,13 @@ int sp_environ_init(struct sp_environ *e, const struct sp_config *c)
     return err;
 }
 
-/* The folder's path as the client wrote it, less "." and doubled slashes. A ".." may cross a link,
- * so then the shell is left to find out: a wrong PWD would be worse than none. */
-static bool set_pwd(struct sp_environ *e, const char *cwd)
+static void set_pwd(struct sp_environ *e, const char *cwd)
 {
-    char *out = e->pwd + (size_t)snprintf(e->pwd, sizeof e->pwd, "PWD=%s", e->config->workspace);
-    const char *end = e->pwd + sizeof e->pwd;
-    for (const char *p = cwd; *p != '\0';) {
-        size_t n = strcspn(p, "/");
-        if (n == 2 && p[0] == '.' && p[1] == '.')
-            return false;
-        if (n > 0 && !(n == 1 && p[0] == '.')) {
-            if ((size_t)(end - out) < n + 2)
-                return false;
-            if (out[-1] != '/') /* the workspace may be "/" */
-                *out++ = '/';
-            memcpy(out, p, n);
-            out += n;
-        }
-        p += n;
-        p += *p == '/';
-    }
-    *out = '\0';
-    return true;
+    const char *ws = e->config->workspace;
+    bool top = strcmp(ws, "/") == 0;
+    /* As the client named it: where it runs through links, the shell checks that it is right. */
+    (void)snprintf(e->pwd, sizeof e->pwd, "PWD=%s%s%s", top && *cwd != '\0' ? "" : ws,
+                   *cwd == '\0' ? "" : "/", cwd);
 }
 
 static char *unconst(const char *s)
@@ -88,13 +72,12 @@ static char *unconst(const char *s)
     return u.to;
 }
 
-static bool set_envp(struct sp_environ *e, const struct sp_msg *m, bool have_pwd)
+static bool set_envp(struct sp_environ *e, const struct sp_msg *m)
 {
     size_t n = 0;
     for (size_t i = 0; i < e->nbase; i++)
         e->envp[n++] = unconst(e->base[i]);
-    if (have_pwd)
-        e->envp[n++] = e->pwd;
+    e->envp[n++] = e->pwd;
     size_t ours = n;
     if (m->env.n > SP_ENV_BYTES_MAX || (m->env.n > 0 && m->env.p[m->env.n - 1] != '\0'))
         return false;
@@ -138,5 +121,6 @@ bool sp_environ_set(struct sp_environ *e, const struct sp_msg *m, const char *cw
         memcpy(e->command, m->command.p, m->command.n);
     e->command[m->command.n] = '\0';
     set_argv(e);
-    return set_envp(e, m, set_pwd(e, cwd));
+    set_pwd(e, cwd);
+    return set_envp(e, m);
 }

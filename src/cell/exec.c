@@ -75,28 +75,17 @@ static int make_pipes(struct sp_exec *x, bool with_stdin)
     return err;
 }
 
-/* The folder to start in: relative, or absolute and below the workspace; rest: relative, as a
- * string for PWD. */
+/* The folder to start in; rest: its path as a string. The decoder checked it with sp_path_check. */
 static enum sp_err open_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[4096])
 {
-    const char *ws = c->config->workspace;
-    size_t n = strlen(ws);
     if (cwd.n > SP_PATH_BYTES_MAX)
         return SP_E_BAD_FIELD;
     if (cwd.n > 0)
         memcpy(rest, cwd.p, cwd.n);
     rest[cwd.n] = '\0';
-    if (rest[0] == '/') {
-        n = n == 1 ? 0 : n; /* "/" is before everything */
-        if (strncmp(rest, ws, n) != 0 || (rest[n] != '/' && rest[n] != '\0'))
-            return SP_E_OUTSIDE_WORKSPACE;
-        n += strspn(rest + n, "/");
-        memmove(rest, rest + n, strlen(rest + n) + 1);
-    }
-    if (rest[0] == '\0')
+    if (cwd.n == 0)
         return SP_OK;
-    int fd = sp_resolve_open(c->root, rest, strlen(rest), O_PATH | O_DIRECTORY, 0,
-                             c->config->use_openat2);
+    int fd = sp_resolve_open(c->root, rest, cwd.n, O_PATH | O_DIRECTORY, 0, c->config->use_openat2);
     if (fd < 0)
         return fd == -ENOTDIR ? SP_E_NOT_A_DIRECTORY : sp_err_from_errno(-fd);
     c->exec.cwd = fd;

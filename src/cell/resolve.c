@@ -31,7 +31,7 @@ static int by_kernel(int root, const char *path, int flags, mode_t mode)
 {
     struct open_how how = {
         .flags = (uint64_t)(unsigned)flags | O_CLOEXEC,
-        .mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? mode & 07777u : 0,
+        .mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode & 07777u : 0,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
     };
     int err = EAGAIN;

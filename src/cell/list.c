@@ -226,13 +226,15 @@ int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r
     struct out *o = malloc(sizeof *o);
     int err = o == NULL ? -ENOMEM : read_names(dir, max, &s);
     if (err == 0) {
-        qsort_r(s.at, s.count, sizeof *s.at, by_bytes, s.text);
+        if (s.count > 0)
+            qsort_r(s.at, s.count, sizeof *s.at, by_bytes, s.text);
         o->fd = new_memfd();
         o->err = o->fd < 0 ? o->fd : 0;
         o->n = 0;
         o->total = 0;
         put_all(o, dir, &s, path, n);
-        if (o->err == 0 && fcntl(o->fd, F_ADD_SEALS, SEALS) != 0)
+        if (o->err == 0 &&
+            (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
             o->err = -errno;
         if (o->err != 0 && o->fd >= 0)
             close(o->fd);

@@ -171,7 +171,8 @@ static struct sp_tree_proc *lookup(struct sp_tree *t, pid_t pid)
 /* Marks those whose line of parents leads to us. */
 static void mark_ours(struct sp_tree *t)
 {
-    qsort(t->list, t->count, sizeof *t->list, by_pid);
+    if (t->count > 0)
+        qsort(t->list, t->count, sizeof *t->list, by_pid);
     bool more = true;
     while (more) {
         more = false;

@@ -124,7 +124,10 @@ bool stage_next(struct stage *s, int ms)
     if (poll(&p, 1, ms) <= 0)
         return false;
     int got = sp_chan_recv(&s->chan, &s->frame);
-    ck_assert_msg(got == 1, "the cell is gone: %d", got);
+    int st = -1;
+    if (got != 1)
+        (void)waitpid(s->pid, &st, 0);
+    ck_assert_msg(got == 1, "the cell is gone: %d, status %#x", got, (unsigned)st);
     bool ok = sp_msg_decode(&s->msg, s->frame.data, s->frame.len, s->frame.nfds);
     ck_assert_msg(ok, "no message: %zu bytes, op %u", s->frame.len, s->frame.data[0]);
     return true;

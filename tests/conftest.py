@@ -1,0 +1,74 @@
+"""conftest.py: fixtures that hand a test its daemon. Nothing here starts one outside the fence."""
+import itertools
+import os
+
+import pytest
+
+from harness import names
+from harness.daemon import Daemon
+
+_count = itertools.count()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes seconds by its nature")
+
+
+def pytest_collection_modifyitems(items):
+    why = None
+    if os.geteuid() != 0:
+        why = "needs root: the fence is made of namespaces"
+    elif not names.BIN.exists():
+        why = f"no binary at {names.BIN}: set SALLYPORT_BIN"
+    if why:
+        for item in items:
+            if {"seat", "start"} & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(scope="module")
+def seat(request):
+    """A running daemon that a module's tests share. Parametrise indirectly with a plan's name;
+    a module may have SEAT_ENV."""
+    d = Daemon(plan=getattr(request, "param", "root-uid1000"),
+               env=getattr(request.module, "SEAT_ENV", None))
+    try:
+        d.wait_up()
+    except BaseException:
+        d.destroy()
+        raise
+    yield d
+    d.stop()
+
+
+@pytest.fixture
+def start():
+    """start(...) makes a daemon of this test's own; up=False doesn't wait for it."""
+    made = []
+
+    def make(up=True, **kw):
+        d = Daemon(**kw)
+        made.append(d)
+        return d.wait_up() if up else d
+    yield make
+    errors = []
+    for d in made:
+        try:
+            if not d.stopped:
+                d.stop() if d.exit is None else d.check_log()
+        except AssertionError as e:
+            errors.append(e)
+        finally:
+            if not d.stopped:
+                d.destroy()
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture
+def box(seat):
+    """The name of a fresh folder in the shared workspace, owned by the user of commands."""
+    name = f"box{next(_count)}"
+    (seat.ws / name).mkdir()
+    os.chown(seat.ws / name, seat.owner, seat.owner)
+    return name

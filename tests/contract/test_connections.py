@@ -1,0 +1,179 @@
+"""Many connections, the maximum, unix sockets, sockets handed in, other addresses."""
+import os
+import re
+import socket
+
+import pytest
+
+from harness import names, procs
+from harness.http import Closed, Conn
+
+
+def test_200_idle_ones(seat):
+    idle = [seat.conn() for _ in range(200)]
+    for _ in range(20):
+        assert seat.request("GET", "/healthz").status == 200
+    assert seat.run("echo ok")["stdout"] == "ok\n"
+    for c in idle:
+        assert c.request("GET", "/healthz").status == 200
+    for c in idle:
+        c.close()
+
+
+def test_maximum(start):
+    """Over the maximum a client waits, is told, or is closed; it isn't served, and a place that comes
+    free is used again."""
+    d = start(env={names.MAX_CONNECTIONS: "8"})
+    held = [d.conn() for _ in range(8)]
+    for c in held:
+        assert c.request("GET", "/healthz").status == 200
+    extra = d.conn(timeout=1)
+    try:
+        extra.send_lenient(b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
+        a = extra.answer()
+        assert (a.status, a.code) == (503, "overloaded")
+    except (Closed, TimeoutError):
+        pass
+    for c in held:
+        assert c.request("GET", "/healthz").status == 200
+        c.close()
+    extra.close()
+
+    def served():
+        try:
+            return d.request("GET", "/healthz").status == 200
+        except (Closed, OSError):
+            return False
+    procs.wait_for("places are free again", served)
+    assert d.run("echo ok")["stdout"] == "ok\n"
+
+
+def test_maximum_recovers_many_times(start):
+    d = start(env={names.MAX_CONNECTIONS: "4"})
+    for _ in range(10):
+        held = [d.conn() for _ in range(12)]
+        for c in held:
+            c.close()
+    d.wait_idle()
+
+
+def unix_path(d):
+    return str(d.base / "run" / "s.sock")
+
+
+def prepare_unix(d):
+    (d.base / "run").mkdir()
+    os.chown(d.base / "run", names.PLANS[d.plan]["daemon"], names.PLANS[d.plan]["daemon"])
+    d.late_env = {names.SOCKET: unix_path(d), names.PORT: None, names.BIND: None}
+
+
+UNIX_LINE = re.compile(rb"listening on [^\n]*s\.sock")
+
+
+@pytest.mark.parametrize("plan", ["root-uid1000", "user"])
+def test_unix_socket(start, plan):
+    d = start(up=False, plan=plan, prepare=prepare_unix)
+    d.wait_up(UNIX_LINE)
+    with Conn(unix_path(d)) as c:
+        assert c.request("GET", "/healthz").json == {"status": "ok"}
+        a = c.request("POST", "/execute", b'{"command":"echo hi"}')
+        assert a.json["stdout"] == "hi\n"
+    path = unix_path(d)
+    assert os.stat(path).st_mode & 0o007 == 0, oct(os.stat(path).st_mode)
+    d.signal()
+    assert d.wait_exit()["status"] == 0
+    assert not os.path.exists(path)
+
+
+def test_unix_socket_stale_file(start):
+    """A socket nobody listens on is replaced; a file is not."""
+    def stale(d):
+        prepare_unix(d)
+        s = socket.socket(socket.AF_UNIX)
+        s.bind(unix_path(d))
+        s.close()
+    d = start(up=False, prepare=stale)
+    d.wait_up(UNIX_LINE)
+    with Conn(unix_path(d)) as c:
+        assert c.request("GET", "/healthz").status == 200
+
+
+def test_unix_socket_is_no_reason_to_remove_a_file(start):
+    def file(d):
+        prepare_unix(d)
+        with open(unix_path(d), "w", encoding="ascii") as f:
+            f.write("precious")
+    d = start(up=False, prepare=file)
+    assert d.wait_exit()["status"] not in (0, None)
+    with open(unix_path(d), encoding="ascii") as f:
+        assert f.read() == "precious"
+
+
+def listener(family=socket.AF_INET, address=("127.0.0.1", 0)):
+    s = socket.socket(family, socket.SOCK_STREAM)
+    s.bind(address)
+    s.listen(64)
+    return s
+
+
+ANY_LINE = re.compile(rb"listening on ")
+
+
+def test_socket_activation(start):
+    s = listener()
+    d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
+    d.wait_up(ANY_LINE)
+    d.port = s.getsockname()[1]
+    s.close()
+    assert d.request("GET", "/healthz").status == 200
+    assert d.run("echo hi; ls /proc/self/fd | wc -l")["stdout"].startswith("hi\n")
+
+
+def test_socket_activation_two(start, tmp_path):
+    path = str(tmp_path / "s")
+    a, b = listener(), listener(socket.AF_UNIX, path)
+    d = start(up=False, listen=[a, b], env={names.BIND: None, names.PORT: None})
+    d.wait_up(ANY_LINE)
+    d.port = a.getsockname()[1]
+    assert d.request("GET", "/healthz").status == 200
+    with Conn(path) as c:
+        assert c.request("GET", "/healthz").status == 200
+    a.close()
+    b.close()
+
+
+def test_socket_activation_for_another_process(start):
+    """LISTEN_PID isn't ours: the descriptors aren't, either."""
+    s = listener()
+    d = start(up=False, listen=[s], env={"LISTEN_PID": "999999"})
+    d.wait_up()
+    assert d.port != s.getsockname()[1]
+    assert d.request("GET", "/healthz").status == 200
+    s.close()
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "x", "99999"])
+def test_socket_activation_nonsense(start, count):
+    s = listener()
+    d = start(up=False, listen=[s], env={"LISTEN_FDS": count})
+    if d.wait_exit(2) is None:
+        d.wait_up()
+        assert d.request("GET", "/healthz").status == 200
+    else:
+        assert d.exit["status"] == 2
+    s.close()
+
+
+def test_not_a_listening_socket(start):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
+    assert d.wait_exit()["status"] == 2
+    s.close()
+
+
+def test_front_restarts_share_the_listener(seat):
+    import signal
+    port = seat.port
+    os.kill(seat.role("front").pid, signal.SIGKILL)
+    seat.wait_idle()
+    assert seat.port == port and seat.request("GET", "/healthz").status == 200

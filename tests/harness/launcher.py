@@ -1,0 +1,176 @@
+"""launcher.py: runs one daemon where it can hurt nobody.
+Started by harness.daemon as root with a JSON spec in argv[1]. It makes a mount namespace in
+which all of the host is read-only but spec["base"], and a process namespace of which it is the
+first process, so that a stray kill(-1) ends at the fence and every orphan shows. It trusts the
+spec and nothing that it starts. Reports one JSON line on spec["status_fd"] when the daemon ends."""
+import ctypes
+import json
+import os
+import resource
+import signal
+import stat
+import sys
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+SYS_MOUNT_SETATTR = 442
+PR_SET_PDEATHSIG = 1
+
+
+def check(result, what):
+    if result != 0:
+        errno = ctypes.get_errno()
+        raise OSError(errno, f"{what}: {os.strerror(errno)}")
+
+
+def mount(source, target, kind, flags, data=None):
+    enc = [None if v is None else os.fsencode(v) for v in (source, target, kind, data)]
+    check(LIBC.mount(enc[0], enc[1], enc[2], ctypes.c_ulong(flags), enc[3]), f"mount {target}")
+
+
+def set_readonly(path, recursive, on):
+    attr = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY if on else 0, 0 if on else MOUNT_ATTR_RDONLY)
+    check(LIBC.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path),
+                       AT_RECURSIVE if recursive else 0, attr, 32), f"mount_setattr {path}")
+
+
+def make_dev():
+    """A /dev without block devices: root may write those through a read-only mount."""
+    mount("dev", "/dev", "tmpfs", 0, "mode=755,size=1m")
+    old = os.umask(0)
+    for name, minor in (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)):
+        os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, minor))
+    os.mknod("/dev/tty", stat.S_IFCHR | 0o666, os.makedev(5, 0))
+    os.umask(old)
+    os.symlink("/proc/self/fd", "/dev/fd")
+    for n, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{n}", f"/dev/{name}")
+    os.mkdir("/dev/shm")
+    mount("shm", "/dev/shm", "tmpfs", 0, "mode=1777,size=256m")
+
+
+def fence(spec):
+    base = spec["base"]
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    mount(base, base, None, MS_BIND)
+    mount(spec["source"], spec["binary"], None, MS_BIND)
+    set_readonly("/", True, True)
+    set_readonly(base, False, False)
+    mount("tmp", "/var/tmp", "tmpfs", 0, "mode=1777,size=256m")
+    mount("tmp", "/tmp", "tmpfs", 0, "mode=1777,size=256m")
+    make_dev()
+    mount("proc", "/proc", "proc", 0)
+    for path in filter(os.path.exists, ("/proc/sys", "/proc/sysrq-trigger")):
+        mount(path, path, None, MS_BIND)
+        set_readonly(path, False, True)
+    for extra in spec.get("tmpfs", ()):
+        mount("extra", extra["path"], "tmpfs", 0, extra["options"])
+    if os.statvfs("/").f_flag & os.ST_RDONLY == 0:
+        raise SystemExit("launcher: the host is still writable")
+
+
+def become_daemon(spec):
+    os.setsid()
+    os.chdir("/")
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spec["nofile"], spec["nofile"]))
+    env = dict(spec["env"])
+    listen = spec.get("listen_fds", [])
+    if listen:
+        held = [os.dup(fd) for fd in listen]
+        held = [fd if fd >= 3 + len(held) else os.dup(fd) for fd in held]
+        for n, fd in enumerate(held):
+            os.dup2(fd, 3 + n, inheritable=True)
+        env.setdefault("LISTEN_PID", str(os.getpid()))
+        env.setdefault("LISTEN_FDS", str(len(held)))
+    os.closerange(3 + len(listen), 4096)
+    if spec["uid"] != 0:
+        os.setgroups([])
+        os.setresgid(spec["uid"], spec["uid"], spec["uid"])
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+    os.execve(spec["binary"], [spec["binary"], *spec["args"]], env)
+
+
+def others():
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as f:
+                state = f.read().rpartition(b")")[2].split()[0]
+            with open(f"/proc/{name}/cmdline", "rb") as f:
+                line = f.read()
+        except OSError:
+            continue
+        if state not in (b"Z", b"X"):
+            found.append(line.replace(b"\0", b" ").decode("utf-8", "replace")[:200])
+    return found
+
+
+def reap():
+    count = 0
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] > 0:
+            count += 1
+    except ChildProcessError:
+        pass
+    return count
+
+
+def init(spec):
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for path in spec.get("cgroups", ()):
+        with open(path, "w", encoding="ascii") as f:
+            f.write("0")
+    fence(spec)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become_daemon(spec)
+        except BaseException as e:
+            os.write(2, f"launcher: {e}\n".encode())
+        os._exit(125)
+    for fd in spec.get("listen_fds", []):
+        os.close(fd)
+    orphans = 0
+    while True:
+        done, status = os.waitpid(-1, 0)
+        if done == pid:
+            break
+        orphans += 1
+    until = time.monotonic() + spec["left_wait"]
+    reap()
+    left = others()
+    while left and time.monotonic() < until:
+        time.sleep(0.01)
+        reap()
+        left = others()
+    report = {"status": os.waitstatus_to_exitcode(status), "left": left, "orphans": orphans}
+    os.write(spec["status_fd"], json.dumps(report).encode() + b"\n")
+    os._exit(0)
+
+
+def main():
+    spec = json.loads(sys.argv[1])
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            init(spec)
+        except BaseException as e:
+            os.write(2, f"launcher: {e}\n".encode())
+        os._exit(124)
+    os.close(spec["status_fd"])
+    for fd in spec.get("listen_fds", []):
+        os.close(fd)
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+
+
+if __name__ == "__main__":
+    main()

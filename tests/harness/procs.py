@@ -1,0 +1,104 @@
+"""procs.py: reads /proc: which processes belong to a daemon, in which role, with what rights.
+Everything here is seen from the host's process namespace; nspid is the number inside."""
+import dataclasses
+import os
+import time
+
+
+@dataclasses.dataclass(frozen=True)
+class Proc:
+    pid: int
+    nspid: int
+    ppid: int
+    state: str
+    cmdline: tuple
+
+    @property
+    def role(self):
+        for arg in self.cmdline:
+            if arg.startswith("--role="):
+                return arg[len("--role="):]
+        return None
+
+    def status(self):
+        return status(self.pid)
+
+    def fds(self):
+        """Descriptor number -> what it is."""
+        found = {}
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                found[int(name)] = os.readlink(f"/proc/{self.pid}/fd/{name}")
+            except FileNotFoundError:
+                continue
+        return found
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def read(pid):
+    """The process or None once it is gone."""
+    try:
+        st = status(pid)
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            line = f.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    args = tuple(a.decode("utf-8", "replace") for a in line.split(b"\0")[:-1])
+    return Proc(pid, int(st["NSpid"].split()[-1]), int(st["PPid"]), st["State"][0], args)
+
+
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as f:
+                    fields = f.read().rpartition(b")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[1]) == pid:
+                found.append(int(name))
+    return found
+
+
+def in_namespace(init_pid):
+    """All processes, init excluded, of the process namespace that init_pid leads; zombies too."""
+    try:
+        want = os.readlink(f"/proc/{init_pid}/ns/pid")
+    except FileNotFoundError:
+        return []
+    found = []
+    known = {init_pid}
+    for name in sorted((n for n in os.listdir("/proc") if n.isdigit()), key=int):
+        pid = int(name)
+        if pid == init_pid:
+            continue
+        try:
+            inside = os.readlink(f"/proc/{pid}/ns/pid") == want
+        except (FileNotFoundError, ProcessLookupError):
+            p = read(pid)  # a zombie has no ns links: go by its parent
+            inside = p is not None and p.ppid in known
+        except OSError:
+            continue
+        if inside:
+            p = read(pid)
+            if p is not None:
+                known.add(pid)
+                found.append(p)
+    return found
+
+
+def wait_for(what, condition, bound=20.0, step=0.01):
+    """Polls until condition() is truthy, and returns it. The bound is there for a hang only."""
+    until = time.monotonic() + bound
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise AssertionError(f"never happened: {what}")
+        time.sleep(step)

@@ -71,7 +71,7 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, bo
         res = -errno;
     } else if (S_ISDIR(seen.st_mode)) {
         res = list_seen(fd, path, n, r);
-        r->flags = SP_FILE_LISTING;
+        r->flags = res == 0 ? SP_FILE_LISTING : 0;
     } else if (must_dir) {
         res = SP_E_NOT_A_DIRECTORY;
     } else if (!S_ISREG(seen.st_mode)) {

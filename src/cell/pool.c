@@ -131,6 +131,7 @@ static void run_job(struct sp_work *work)
     }
     if (e != SP_OK) {
         r->op = SP_OP_FAIL;
+        r->flags = 0;
         r->err = e;
     }
     free(j);

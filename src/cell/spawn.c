@@ -112,7 +112,7 @@ static void *spawner_thread(void *arg)
     s->failed = err;
     s->state = err == 0 ? SP_SPAWNER_IDLE : SP_SPAWNER_FAILED;
     pthread_cond_broadcast(&s->changed);
-    while (err == 0) {
+    while (err == 0) { // NOLINT(bugprone-infinite-loop): for as long as the cell lives
         while (s->state != SP_SPAWNER_ASKED)
             pthread_cond_wait(&s->changed, &s->lock);
         pthread_mutex_unlock(&s->lock);

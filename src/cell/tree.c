@@ -24,6 +24,7 @@
 
 #define PASSES 12      /* of stopping, a round */
 #define DOUBT_ROUNDS 8 /* of kill(-1) before the walk is added */
+#define GROUP_ROUNDS 3
 #define WARN_NS 5000000000u
 
 void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
@@ -243,10 +244,12 @@ int sp_tree_kill(struct sp_tree *t)
 {
     if (t->method == SP_TREE_KILL_ALL)
         (void)kill(-1, SIGKILL); /* ESRCH: none but us */
+    /* The shell's process group dies in one step, too: thousands that spin would leave us no time
+     * to walk. Only at first, while its number can't have come round to another. */
+    if (t->method == SP_TREE_WALK && t->rounds < GROUP_ROUNDS)
+        (void)kill(-t->shell, SIGKILL);
     if (t->method == SP_TREE_WALK || t->rounds >= DOUBT_ROUNDS)
         walk_round(t);
-    if (t->method == SP_TREE_WALK && t->proc < 0)
-        (void)kill(-t->shell, SIGKILL); /* blind: its process group is all we know of */
     t->rounds++;
     if (!t->warned && sp_now_ns() - t->begun_ns > WARN_NS) {
         t->warned = true;

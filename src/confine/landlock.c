@@ -182,14 +182,14 @@ static int allow_text(const struct set *s, const char *workspace, int workspace_
 
 int sp_landlock_front(int abi)
 {
-    struct set s;
+    struct set s = {.fd = -1};
     int r = set_open(&s, abi, true);
     return r == 0 ? set_enforce(&s, 0) : r;
 }
 
 int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell)
 {
-    struct set s;
+    struct set s = {.fd = -1};
     int r = set_open(&s, abi, false);
     if (r != 0)
         return r;
@@ -207,7 +207,7 @@ int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const 
 
 int sp_landlock_files(int abi, int workspace_fd)
 {
-    struct set s;
+    struct set s = {.fd = -1};
     int r = set_open(&s, abi, true);
     if (r != 0)
         return r;

@@ -363,12 +363,14 @@ void conn_close(struct conn *c)
 
 void conn_free_dead(void)
 {
-    while (!h2o_linklist_is_empty(&front.dead)) {
-        struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, all, front.dead.next);
-        h2o_linklist_unlink(&c->all);
+    h2o_linklist_t *next;
+    for (h2o_linklist_t *l = front.dead.next; l != &front.dead; l = next) {
+        next = l->next;
+        struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, all, l);
         free(c->in);
         free(c);
     }
+    h2o_linklist_init_anchor(&front.dead);
 }
 
 void conn_close_idle(void)

@@ -26,8 +26,8 @@ void stage_settings(struct stage *s)
     c->size = sizeof *c;
     strcpy(c->workspace, s->path);
     strcpy(c->shell, "/bin/sh");
-    c->command_uid = PRIVATE_UID;
-    c->command_gid = PRIVATE_UID;
+    c->command_uid = private_uid();
+    c->command_gid = private_uid();
     c->switch_uid = geteuid() == 0;
     c->landlock_abi = sp_landlock_abi();
     c->have_landlock = c->landlock_abi > 0;

@@ -19,6 +19,12 @@
 #define SKIPPED 77
 
 static bool inside;
+static uid_t own_uid;
+
+uid_t private_uid(void)
+{
+    return own_uid;
+}
 
 static void must(bool ok, const char *what)
 {
@@ -100,6 +106,7 @@ static int enter_and_run(int (*tests)(void))
 int private_ns_run(int (*tests)(void))
 {
     fflush(NULL);
+    own_uid = 500000u + (uid_t)getpid();
     /* The process that unshared can't start another once its PID 1 is gone: LeakSanitizer would
      * want to, at our exit. */
     pid_t pid = fork();
@@ -114,7 +121,7 @@ int private_folder(char *out)
     strcpy(out, "/tmp/ws-XXXXXX");
     must(mkdtemp(out) != NULL, "mkdtemp");
     if (geteuid() == 0)
-        (void)!chown(out, PRIVATE_UID, PRIVATE_UID); /* fails in a user namespace of one id */
+        (void)!chown(out, private_uid(), private_uid()); /* fails in a user namespace of one id */
     int fd = open(out, O_PATH | O_DIRECTORY | O_CLOEXEC);
     must(fd >= 0, "open");
     return fd;
@@ -123,8 +130,8 @@ int private_folder(char *out)
 void private_drop_ids(void)
 {
     must(inside, "not in the private namespace");
-    if (setgroups(0, NULL) != 0 || setresgid(PRIVATE_UID, PRIVATE_UID, PRIVATE_UID) != 0 ||
-        setresuid(PRIVATE_UID, PRIVATE_UID, PRIVATE_UID) != 0)
+    if (setgroups(0, NULL) != 0 || setresgid(private_uid(), private_uid(), private_uid()) != 0 ||
+        setresuid(private_uid(), private_uid(), private_uid()) != 0)
         must(false, "set ids");
 }
 

@@ -8,18 +8,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A user id that nothing on the host should have. */
-#define PRIVATE_UID 54321u
+/* A user id that nothing on the host should have, another in each test process: limits on a user's
+ * processes count across namespaces. */
+uid_t private_uid(void);
 
 /* Enters the namespaces and runs tests() there; returns its status, or 77 (skipped) where the
  * kernel doesn't allow it. Call it first in main. */
 int private_ns_run(int (*tests)(void));
 
 /* ---- small things that these tests share ---- */
-/* A new folder below /tmp that PRIVATE_UID owns; out >= 64. Its descriptor (O_PATH). Aborts on
+/* A new folder below /tmp that private_uid() owns; out >= 64. Its descriptor (O_PATH). Aborts on
  * failure, as all below do. Also checks that we are in the private namespace. */
 int private_folder(char *out);
-/* Becomes PRIVATE_UID for good. */
+/* Becomes private_uid() for good. */
 void private_drop_ids(void);
 /* Writes a file relative to dir, making it. */
 void private_write(int dir, const char *path, const void *data, size_t n);

@@ -128,9 +128,9 @@ START_TEST(one_at_a_time)
 {
     up();
     stage_exec(&s, 1, "sleep 1000", "", 0);
+    started(1);
     stage_exec(&s, 2, "true", "", 0);
     stage_expect_fail(&s, 2, SP_E_BUSY);
-    started(1);
     cancel(99, 0);                        /* unknown: ignored */
     stage_path(&s, SP_OP_OPEN, 3, "", 0); /* files are served meanwhile */
     (void)stage_expect(&s, SP_OP_FILE, 3);

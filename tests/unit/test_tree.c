@@ -168,7 +168,7 @@ static void become_cell(enum way way)
     char path[64];
     int ws = private_folder(path);
     /* The bomb's bound: of the uid, so that it doesn't fill the machine's process table. */
-    struct rlimit procs = {1500, 1500};
+    struct rlimit procs = {600, 600};
     ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     private_drop_ids();

@@ -43,10 +43,10 @@ enum sp_op {
     SP_OP_BREACH /* the front broke the protocol and was let go: end it */
 };
 
-enum { SP_EXEC_STDIN = 1 };                              /* EXEC.flags */
-enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2 };       /* PUT.flags; NEW_ONLY = If-None-Match: * */
-enum { SP_DELETE_RECURSIVE = 1 };                        /* DELETE.flags */
-enum { SP_OPEN_MUST_DIR = 1 };                           /* OPEN.flags: trailing slash */
+enum { SP_EXEC_STDIN = 1 };                        /* EXEC.flags */
+enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2 }; /* PUT.flags; NEW_ONLY = If-None-Match: * */
+enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
+enum { SP_OPEN_MUST_DIR = 1 };                            /* OPEN.flags: trailing slash */
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4 };
 enum { SP_FILE_LISTING = 1 };
 enum { SP_DONE_CREATED = 1 };
@@ -60,7 +60,8 @@ struct sp_msg {
     struct sp_slice command, cwd, env; /* env: NUL-separated "K=V\0" strings, checked */
     uint32_t nenv;
     uint64_t timeout_ms;
-    /* OPEN, PUT, DELETE, USAGE: workspace-relative, checked by sp_path_check; "" is the workspace */
+    /* OPEN, PUT, DELETE, USAGE: workspace-relative, checked by sp_path_check; "" is the workspace
+     */
     struct sp_slice path;
     struct sp_slice etag; /* PUT with IF_MATCH; DONE, FILE: without quotes */
     uint64_t size;        /* COMMIT, FILE, DONE */
@@ -81,7 +82,8 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds);
 int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds);
 int sp_msg_fail(struct sp_chan *c, uint32_t id, enum sp_err e);
 
-/* The path rule of docs/api.md on decoded bytes, without the trailing slash: SP_OK or SP_E_BAD_PATH.
+/* The path rule of docs/api.md on decoded bytes, without the trailing slash: SP_OK or
+ * SP_E_BAD_PATH.
  * "" is fine. Used by the front, and again by the broker and the cell. */
 enum sp_err sp_path_check(const char *p, size_t n);
 

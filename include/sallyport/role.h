@@ -11,10 +11,10 @@
 
 /* Descriptors that a role finds at start, whatever else was open. */
 enum sp_role_fd {
-    SP_FD_MAIN = 3,   /* front, broker: SEQPACKET to main. cell: to the broker */
-    SP_FD_CONFIG = 4, /* sealed memfd with struct sp_config */
-    SP_FD_EXTRA = 5,  /* front: SEQPACKET to the broker. cell: the workspace folder. broker:
-                         the workspace folder */
+    SP_FD_MAIN = 3,    /* front, broker: SEQPACKET to main. cell: to the broker */
+    SP_FD_CONFIG = 4,  /* sealed memfd with struct sp_config */
+    SP_FD_EXTRA = 5,   /* front: SEQPACKET to the broker. cell: the workspace folder. broker:
+                          the workspace folder */
     SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
     SP_FD_SELF = 7     /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
 };
@@ -31,13 +31,14 @@ struct sp_config {
     uint32_t nlisten; /* front: listening sockets at SP_FD_LISTEN .. */
     uid_t front_uid, command_uid;
     gid_t front_gid, command_gid;
-    bool switch_uid;       /* main runs as root: roles take the ids above */
-    bool have_landlock;    /* confine at all with Landlock */
-    int landlock_abi;      /* 0 none */
-    bool signal_scope;     /* Landlock ABI >= 6 in use: kill(-1) stays inside */
-    bool own_uid;          /* command_uid belongs to commands alone */
-    bool use_openat2;      /* false forces the component walk */
-    uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes, limit_open_files; /* 0 none */
+    bool switch_uid;    /* main runs as root: roles take the ids above */
+    bool have_landlock; /* confine at all with Landlock */
+    int landlock_abi;   /* 0 none */
+    bool signal_scope;  /* Landlock ABI >= 6 in use: kill(-1) stays inside */
+    bool own_uid;       /* command_uid belongs to commands alone */
+    bool use_openat2;   /* false forces the component walk */
+    uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
+        limit_open_files; /* 0 none */
     int log_level;
     bool log_requests;
     uint32_t env_len;
@@ -53,17 +54,17 @@ const struct sp_config *sp_config_load(void);
 int sp_sealed_memfd(const char *name, const void *data, size_t len);
 
 /* Starts our own binary again as `--role=<role>`, with map[i].from at map[i].to (any order, any
- * overlap; 3 <= to < 64) and nothing else open but stdin..stderr (stdin: /dev/null). The child has an
- * empty environment, its own session, every signal at its default and none blocked. Returns the pid
- * or -errno; a failure of exec itself is among them. */
+ * overlap; 3 <= to < 64) and nothing else open but stdin..stderr (stdin: /dev/null). The child has
+ * an empty environment, its own session, every signal at its default and none blocked. Returns the
+ * pid or -errno; a failure of exec itself is among them. */
 #define SP_FDMAP_MAX 24
 struct sp_fdmap {
     int from, to;
 };
 pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
 /* Keeps an O_PATH descriptor of our own binary for sp_role_spawn, so that an upgrade of the file
- * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns the
- * descriptor or -errno. */
+ * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns
+ * the descriptor or -errno. */
 int sp_role_init_self(bool inherited);
 
 /* Entry points. Each returns the exit status. */

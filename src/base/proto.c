@@ -33,6 +33,7 @@ struct shape {
 };
 
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM)
+#define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
 #define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH)
 
 /* clang-format off */
@@ -43,7 +44,7 @@ static const struct shape shapes[SP_OP_BREACH + 1] = {
     [SP_OP_OPEN]     = {true, true,  SP_OPEN_MUST_DIR,    0, 0, F_PATH},
     [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_ETAG},
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
-    [SP_OP_DELETE]   = {true, true,  SP_DELETE_RECURSIVE, 0, 0, F_PATH},
+    [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH},
     [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH},
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
     [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 0, F_EXIT},

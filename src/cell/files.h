@@ -34,8 +34,8 @@ struct sp_result {
 /* Each: SP_OK with *r filled (but for op and id), or the code to FAIL with. */
 enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, bool must_dir,
                          struct sp_result *r);
-enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n,
-                           bool recursive);
+/* flags: SP_DELETE_*. */
+enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags);
 enum sp_err sp_file_usage(const struct sp_workspace *w, const char *path, size_t n,
                           struct sp_result *r);
 

@@ -125,7 +125,7 @@ static void run_job(struct sp_work *work)
         r->op = SP_OP_FILE;
         e = sp_file_open(&p->space, j->path, j->n, (j->flags & SP_OPEN_MUST_DIR) != 0, r);
     } else if (j->op == SP_OP_DELETE) {
-        e = sp_file_delete(&p->space, j->path, j->n, (j->flags & SP_DELETE_RECURSIVE) != 0);
+        e = sp_file_delete(&p->space, j->path, j->n, j->flags);
     } else if (j->op == SP_OP_USAGE) {
         e = sp_file_usage(&p->space, j->path, j->n, r);
     }

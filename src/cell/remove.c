@@ -91,7 +91,16 @@ static enum sp_err code(int err)
     }
 }
 
-enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, bool recursive)
+/* Removes a folder only, by rmdir, which never takes anything else. */
+static int remove_folder(int parent, const char *name, uint8_t flags)
+{
+    int err = unlink_at(parent, name, AT_REMOVEDIR);
+    if ((err == -ENOTEMPTY || err == -EEXIST) && (flags & SP_DELETE_RECURSIVE) != 0)
+        err = remove_tree(parent, name);
+    return err;
+}
+
+enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags)
 {
     char name[SP_RESOLVE_NAME];
     if (n == 0)
@@ -99,13 +108,16 @@ enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_
     int parent = sp_resolve_parent(w->root, path, n, false, w->use_openat2, name);
     if (parent < 0)
         return parent == -EINVAL ? SP_E_BAD_PATH : sp_err_from_errno(-parent);
+    if ((flags & SP_DELETE_MUST_DIR) != 0) {
+        int only = remove_folder(parent, name, flags);
+        close(parent);
+        return only == -ENOTDIR ? SP_E_NOT_A_DIRECTORY : code(only);
+    }
     int err = -EISDIR;
     for (int i = 0; i < 4 && (err == -EISDIR || err == -ENOTDIR); i++) {
         err = unlink_at(parent, name, 0);
         if (err == -EISDIR)
-            err = unlink_at(parent, name, AT_REMOVEDIR);
-        if ((err == -ENOTEMPTY || err == -EEXIST) && recursive)
-            err = remove_tree(parent, name);
+            err = remove_folder(parent, name, flags);
     }
     close(parent);
     return code(err);

@@ -287,6 +287,7 @@ void conn_run(struct conn *c)
         c->in = NULL;
         c->in_cap = 0;
         conn_clock(c, CLOCK_IDLE);
+        front_resume_accept(); /* this one could make room */
     }
 }
 

@@ -3,7 +3,6 @@
 #include "execreq.h"
 
 #include "sallyport/proto.h"
-#include "sallyport/utf8.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -201,7 +200,10 @@ static enum sp_err read_member(struct reader *r, const char *key, json_t *v)
         return read_env(r, v);
     if (strcmp(key, "stdin") == 0)
         return read_stdin(r, v);
-    size_t n = sp_utf8_whole(key, strnlen(key, 40));
+    size_t n = strnlen(key, 40);
+    for (size_t i = 0; i < n; i++)
+        if (key[i] < ' ' || key[i] > '~')
+            return refuse(r, SP_E_BAD_FIELD, "There is a member that is not one of this request.");
     return refuse(r, SP_E_BAD_FIELD, "\"%.*s\" is not a member of this request.", (int)n, key);
 }
 

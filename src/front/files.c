@@ -16,7 +16,8 @@ void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
             return;
         }
         m.op = SP_OP_DELETE;
-        m.flags = recursive ? SP_DELETE_RECURSIVE : 0;
+        m.flags =
+            (uint8_t)((recursive ? SP_DELETE_RECURSIVE : 0) | (must_dir ? SP_DELETE_MUST_DIR : 0));
     } else if (must_dir) {
         m.flags = SP_OPEN_MUST_DIR;
     }

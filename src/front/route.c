@@ -98,15 +98,11 @@ static bool file_path(struct conn *c, struct sp_slice raw, bool *must_dir)
         reply_error(c, c->path == NULL ? SP_E_OVERLOADED : SP_E_BAD_PATH, NULL);
         return false;
     }
-    /* Only a real '/' is the trailing slash: "%2f" is a slash inside a name, and refused. */
-    if (n > 0 && raw.p[raw.n - 1] == '/') {
+    if (n > 0 && c->path[n - 1] == '/') {
         n--;
         *must_dir = true;
     }
-    bool encoded_slash = false;
-    for (size_t i = 0; i + 2 < raw.n; i++)
-        encoded_slash |= raw.p[i] == '%' && raw.p[i + 1] == '2' && (raw.p[i + 2] | 0x20) == 'f';
-    if (encoded_slash || (n == 0 && *must_dir) || sp_path_check(c->path, n) != SP_OK) {
+    if ((n == 0 && *must_dir) || sp_path_check(c->path, n) != SP_OK) {
         reply_error(c, SP_E_BAD_PATH, NULL);
         return false;
     }

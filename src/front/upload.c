@@ -36,7 +36,8 @@ void upload_begin(struct conn *c)
             e = SP_E_BAD_REQUEST; /* only "*" has a use here; others would be ignored in silence */
     }
     if (e == SP_OK && h->if_match.p != NULL) {
-        m.etag = sp_etag_single(h->if_match);
+        bool any = h->if_match.n == 1 && h->if_match.p[0] == '*';
+        m.etag = any ? h->if_match : sp_etag_single(h->if_match);
         m.flags |= SP_PUT_IF_MATCH;
         if (m.etag.p == NULL || m.etag.n > SP_ETAG_MAX || m.etag.n == 0)
             e = SP_E_PRECONDITION_FAILED; /* no tag of ours looks like this */

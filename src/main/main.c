@@ -41,7 +41,13 @@ static bool open_standard_streams(void)
 
 static int refused(const char *why)
 {
-    fprintf(stderr, "sallyport: %s\n", why);
+    /* What stands in the environment may hold anything: one line, and nothing for the terminal. */
+    char line[REFUSAL_MAX];
+    size_t n = 0;
+    for (; why[n] != '\0' && n < sizeof line - 1; n++)
+        line[n] = (unsigned char)why[n] < ' ' || why[n] == 0x7f ? '?' : why[n];
+    line[n] = '\0';
+    fprintf(stderr, "sallyport: %s\n", line);
     return USAGE_STATUS;
 }
 

@@ -207,6 +207,8 @@ START_TEST(broker_contains_command)
     t = sp_policy_text(SP_FILTER_COMMAND, &len);
     ck_assert_int_eq(sp_policy_parse(t, len, &c, NULL), 0);
     for (int nr = 0; nr < SP_POLICY_NR_MAX; nr++) {
+        if (nr == SYS_prlimit64)
+            continue; /* the cell sets limits of a tree that it kills */
         ck_assert_msg(b.conditional[nr] == c.conditional[nr], "call %d", nr);
         if (c.decided[nr] && c.decision[nr] != SCMP_ACT_ALLOW)
             ck_assert_msg(b.decided[nr] && b.decision[nr] == c.decision[nr], "call %d", nr);
@@ -214,7 +216,7 @@ START_TEST(broker_contains_command)
             ck_assert_msg(c.decided[nr] && c.decision[nr] == b.decision[nr], "call %d", nr);
     }
     for (size_t i = 0, j = 0; i < c.nrules; i++) {
-        if (c.rules[i].nconds == 0)
+        if (c.rules[i].nconds == 0 || c.rules[i].nr == SYS_prlimit64)
             continue;
         while (j < b.nrules && b.rules[j].nconds == 0)
             j++;

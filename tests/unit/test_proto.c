@@ -35,7 +35,7 @@ static const struct {
      0,
      3},
     {{.op = SP_OP_COMMIT, .id = 5, .size = INT64_MAX}, 0, 0, 0},
-    {{.op = SP_OP_DELETE, .id = 6, .path = {"x", 1}}, 0, 0, 1},
+    {{.op = SP_OP_DELETE, .id = 6, .path = {"x", 1}}, 0, 0, 3},
     {{.op = SP_OP_USAGE, .id = 7}, 0, 0, 0},
     {{.op = SP_OP_STARTED, .id = 8}, 2, 3, 0},
     {{.op = SP_OP_EXITED, .id = 9, .exit_code = 255, .signal = 64, .duration_us = UINT64_MAX},

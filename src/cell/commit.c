@@ -92,6 +92,8 @@ static int give_temp_name(struct sp_put *p)
 static int replace(struct sp_put *p)
 {
     int err = give_temp_name(p);
+    if (err == 0 && p->replaced < 0) /* only faster */
+        p->replaced = openat(p->parent, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (err == 0 && renameat(p->parent, p->temp, p->parent, p->name) != 0)
         err = -errno;
     if (err == 0)

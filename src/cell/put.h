@@ -16,6 +16,7 @@ struct sp_put {
     char name[SP_RESOLVE_NAME];  /* in parent */
     char temp[40];               /* name of the file while it has one, else "" */
     int parent, file, pipe;      /* -1 when closed */
+    int replaced;                /* the old file, until the answer is out: freeing it takes time */
     bool by_hand;                /* splice doesn't work here: read and write */
     uint64_t received;
 };

@@ -122,9 +122,10 @@ static struct sp_result *step(struct sp_upload *u, unsigned what, uint64_t size,
 }
 
 /* With the lock held, by the thread that has set running. The last answer leaves after the slot is
- * free: its id may come again at once. */
-static void work_off(struct sp_upload *u)
+ * free: its id may come again at once. Returns a descriptor to close without the lock, or -1. */
+static int work_off(struct sp_upload *u)
 {
+    int replaced = -1;
     struct sp_pool *p = u->pool;
     struct sp_result *last = NULL;
     while (last == NULL && u->pending != 0) {
@@ -143,12 +144,21 @@ static void work_off(struct sp_upload *u)
     }
     u->running = false;
     if (last != NULL) {
+        replaced = u->put.replaced;
+        u->put.replaced = -1;
         u->used = false;
         u->generation++;
         p->active--;
         pthread_cond_broadcast(&p->changed);
         sp_outbox_post(p->out, last);
     }
+    return replaced;
+}
+
+static void finish_replaced(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }
 
 static void run_upload(struct sp_work *work)
@@ -157,22 +167,25 @@ static void run_upload(struct sp_work *work)
     pthread_mutex_lock(&u->pool->lock);
     u->queued = false;
     u->running = true;
-    work_off(u);
+    int replaced = work_off(u);
     pthread_mutex_unlock(&u->pool->lock);
+    finish_replaced(replaced);
 }
 
 void sp_upload_event(struct sp_pool *p, uint64_t key)
 {
+    int replaced = -1;
     struct sp_upload *u = &p->upload[key & (SP_POOL_UPLOADS - 1)];
     pthread_mutex_lock(&p->lock);
     if (u->used && u->generation == key >> 8) {
         u->pending |= READABLE;
         if (!u->running && !u->queued) {
             u->running = true;
-            work_off(u);
+            replaced = work_off(u);
         }
     }
     pthread_mutex_unlock(&p->lock);
+    finish_replaced(replaced);
 }
 
 void sp_uploads_init(struct sp_pool *p)

@@ -153,7 +153,9 @@ static short wants(const struct sp_chan *c)
 static int turn(int sigfd)
 {
     uint64_t now = broker_now_ms();
-    uint64_t due = broker_tick(&broker, now), start = cells_tick(&cells, now);
+    uint64_t due = broker_tick(&broker, now);
+    act(); /* a dead cell's operations are failed before cells_tick may start the next one */
+    uint64_t start = cells_tick(&cells, now);
     due = start < due ? start : due;
     act();
     now = broker_now_ms();

@@ -67,6 +67,9 @@ pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
  * the descriptor or -errno. */
 int sp_role_init_self(bool inherited);
 
+/* Exit status of a front whose broker closed its socket. */
+#define SP_EXIT_NO_BROKER 3
+
 /* Entry points. Each returns the exit status. */
 int sp_front_main(void);
 int sp_broker_main(void);

@@ -126,7 +126,7 @@ static void broker_lost(void)
         c->unread_body = true;
         reply_error(c, SP_E_CELL_LOST, NULL);
     }
-    _exit(1);
+    _exit(SP_EXIT_NO_BROKER);
 }
 
 static void on_broker(h2o_socket_t *sock, const char *err)

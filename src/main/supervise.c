@@ -16,6 +16,7 @@
 #define FRONT_LAST_WORDS_MS 2000u
 #define KILLED_FRONT_MS 3000u
 #define BROKER_END_MS 8000u /* it gives its cell 5 s */
+#define BROKER_NEWS_MS 200u /* for the end that a front reports to be seen here */
 
 static void tell_death(const struct child *c)
 {
@@ -88,12 +89,23 @@ static bool broker_lost(const struct super *s)
 
 static bool replace_front(struct super *s)
 {
+    /* A front that ended because the broker did may be seen before it. */
+    bool says_so = WIFEXITED(s->front.status) && WEXITSTATUS(s->front.status) == SP_EXIT_NO_BROKER;
+    uint64_t end = main_now_ms() + (says_so ? BROKER_NEWS_MS : 0);
+    do
+        pump(s, end);
+    while (s->stops == 0 && !broker_lost(s) && main_now_ms() < end);
+    if (s->stops > 0)
+        return true;
+    if (broker_lost(s)) { /* there is more to do than that, and the death isn't the front's own */
+        s->front.ndeaths--;
+        return true;
+    }
     tell_death(&s->front);
     if (!back_off(s, &s->front))
         return false;
-    pump(s, 0); /* a front that ended because the broker did may be reaped before it */
     if (s->stops > 0 || broker_lost(s))
-        return true; /* there is more to do than that */
+        return true;
     if (start_front(s) != 0 || !await_up(s, &s->front)) {
         if (s->front.pid > 0 && s->stops == 0)
             end_child(s, &s->front); /* its death is seen in the next turn */
@@ -110,8 +122,10 @@ static bool replace_all(struct super *s)
     (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, 0);
     end_child(s, &s->broker);
     tell_death(&s->broker);
+    unsigned own_deaths = s->front.ndeaths;
     (void)await_end(s, &s->front, main_now_ms() + FRONT_LAST_WORDS_MS, 0);
     end_child(s, &s->front);
+    s->front.ndeaths = own_deaths; /* this one is the broker's doing */
     sweep_all(s);
     if (!back_off(s, &s->broker))
         return false;

@@ -25,8 +25,9 @@ def test_maximum(start):
     free is used again."""
     d = start(env={names.MAX_CONNECTIONS: "8"})
     held = [d.conn() for _ in range(8)]
-    for c in held:
-        assert c.request("GET", "/healthz").status == 200
+    for n, c in enumerate(held):  # at work: an idle one would be closed to make room
+        c.send(b"PUT /files/f%d HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n" % n)
+        assert (c.line(), c.line()) == (b"HTTP/1.1 100 Continue", b"")
     extra = d.conn(timeout=1)
     try:
         extra.send_lenient(b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -35,7 +36,8 @@ def test_maximum(start):
     except (Closed, TimeoutError):
         pass
     for c in held:
-        assert c.request("GET", "/healthz").status == 200
+        c.send(b"data")
+        assert c.answer().status == 201
         c.close()
     extra.close()
 
@@ -46,6 +48,16 @@ def test_maximum(start):
             return False
     procs.wait_for("places are free again", served)
     assert d.run("echo ok")["stdout"] == "ok\n"
+
+
+def test_an_idle_one_makes_room(start):
+    d = start(env={names.MAX_CONNECTIONS: "8"})
+    held = [d.conn() for _ in range(8)]
+    for c in held:
+        assert c.request("GET", "/healthz").status == 200
+    assert d.request("GET", "/healthz").status == 200
+    for c in held:
+        c.close()
 
 
 def test_maximum_recovers_many_times(start):

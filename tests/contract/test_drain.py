@@ -42,24 +42,19 @@ def test_at_once_after_the_start(start):
     drained(d)
 
 
-def wait_refused(d):
-    """Until nothing new is accepted."""
-    def refused():
-        try:
-            with d.conn(timeout=5) as c:
-                c.send(b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n")
-                return c.answer(target="/healthz").status == 503
-        except (OSError, Closed):
-            return True
-    procs.wait_for("draining", refused)
+def begin_drain(d):
+    """SIGTERM, and until the front has heard of it: it closes an idle connection then."""
+    with d.conn() as c:
+        assert c.request("GET", "/healthz").status == 200
+        d.signal()
+        assert c.closed()
 
 
 def test_a_command_that_finishes_gets_its_answer(start):
     d = start(env={names.SHUTDOWN_TIMEOUT: "60s"})
     c = d.send_command("echo start; touch up; while [ ! -e go ]; do sleep 0.02; done; echo end")
     d.wait_file("up")
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     (d.ws / "go").touch()
     a = c.answer()
     assert a.status == 200 and a.json["stdout"] == "start\nend\n" and a.json["exit_code"] == 0
@@ -88,8 +83,7 @@ def test_an_upload_in_hand_is_finished(start):
     c.send(b"PUT /files/f HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
     assert (c.line(), c.line()) == (b"HTTP/1.1 100 Continue", b"")
     c.send(b"hello")
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     c.send(b"world")
     assert c.answer().status == 201
     drained(d)
@@ -104,8 +98,7 @@ def test_a_download_in_hand_is_finished(start):
     c = d.conn()
     c.send(b"GET /files/f HTTP/1.1\r\nHost: t\r\n\r\n")
     c.fill()
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     assert len(c.answer().body) == 64 << 20
     drained(d)
     c.close()
@@ -130,8 +123,7 @@ def test_healthz_while_draining(start):
     d.wait_file("up")
     busy.send(b"GET /health")  # a request in hand isn't idle
     assert d.request("GET", "/healthz").status == 200
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     try:
         busy.send(b"z HTTP/1.1\r\nHost: t\r\n\r\n")
         a = busy.answer(target="/healthz")
@@ -149,8 +141,7 @@ def test_second_signal_ends_at_once(start):
     d = start(env={names.SHUTDOWN_TIMEOUT: "1h"})
     c = d.send_command("touch up; sleep 1000")
     d.wait_file("up")
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     d.signal()
     report = d.wait_exit()
     assert report is not None and report["left"] == [] and report["status"] is not None
@@ -165,8 +156,7 @@ def test_hang_up_while_draining(start):
     d = start(env={names.SHUTDOWN_TIMEOUT: "1h"})
     c = d.send_command("touch up; sleep 1000")
     d.wait_file("up")
-    d.signal()
-    wait_refused(d)
+    begin_drain(d)
     c.close()
     drained(d)
 

@@ -44,8 +44,10 @@ def test_exit_codes(seat, code):
                                   "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGUSR1",
                                   "SIGBUS", "SIGSYS", "SIGXCPU", "SIGXFSZ"])
 def test_ended_by_a_signal(seat, name):
-    r = seat.run(f"kill -{name[3:]} $$; sleep 5")
-    number = getattr(signal, name)
+    number = getattr(signal, name)  # bash itself ignores SIGQUIT: Python takes the shell's place
+    r = seat.run(f"exec /usr/bin/python3 -I -c 'import os, signal as s; "
+                 f"{number} in (9, 19) or s.signal({number}, s.SIG_DFL); os.kill(os.getpid(), {number}); "
+                 "s.pause()'", timeout=20)
     assert (r["exit_code"], r["signal"], r["timed_out"]) == (128 + number, name, False)
 
 
@@ -191,6 +193,9 @@ def test_env_member(seat):
 @pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "A=B", "é", "A\0", "A.B", "BASH_FUNC_x%%"])
 def test_env_bad_names(seat, name):
     a = seat.execute(":", env={name: "x"})
+    if "\0" in name:  # the document lets a NUL be either
+        assert a.status == 400 and a.code in ("bad_json", "bad_field")
+        return
     assert (a.status, a.code) == (400, "bad_field") and "env" in a.json["error"]
 
 

@@ -56,7 +56,7 @@ def test_delete_everything_as_root(start):
         a = d.request("DELETE", target)
         assert (a.status, a.code) == (400, "bad_path"), target
     assert (d.outside / "secret").exists()
-    assert d.run("ls / | wc -l; cat /etc/hostname >/dev/null; ls")["stdout"].strip() != "0"
+    assert int(d.run("ls /usr/bin | wc -l")["stdout"]) > 50
 
 
 def test_the_fence_holds(start):

@@ -51,21 +51,6 @@ const char *sp_policy_text(enum sp_filter f, size_t *len)
     return p == NULL ? NULL : p->text;
 }
 
-static int write_all(int fd, const void *data, size_t len)
-{
-    const char *p = data;
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], struct sp_policy_error *e)
 {
     uint32_t off = sizeof *h;
@@ -85,17 +70,16 @@ static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], struct sp_p
 
 static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
 {
-    int fd = memfd_create("sallyport-filters", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    int r = write_all(fd, h, sizeof *h);
-    for (int i = 0; r == 0 && i < SP_FILTER_COUNT; i++)
-        r = write_all(fd, bpf[i], h->f[i].n * sizeof(struct sock_filter));
-    if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) != 0)
-        r = -errno;
-    if (r != 0)
-        close(fd);
-    return r == 0 ? fd : r;
+    char *all = malloc(h->size);
+    if (all == NULL)
+        return -ENOMEM;
+    memcpy(all, h, sizeof *h);
+    for (int i = 0; i < SP_FILTER_COUNT; i++)
+        if (h->f[i].n > 0)
+            memcpy(all + h->f[i].off, bpf[i], h->f[i].n * sizeof(struct sock_filter));
+    int fd = sp_sealed_memfd("sallyport-filters", all, h->size);
+    free(all);
+    return fd;
 }
 
 int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e)

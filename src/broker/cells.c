@@ -110,7 +110,8 @@ void cells_lost(struct cells *c, const char *why, uint64_t now)
 uint64_t cells_tick(struct cells *c, uint64_t now)
 {
     if (c->pid == 0) {
-        if (c->restart_at <= now)
+        /* One that died unheard is cleared away first: a start would forget that it had work. */
+        if (c->restart_at <= now && c->b->cell_breach == NULL)
             (void)cells_start(c, now);
         return c->pid == 0 ? c->restart_at : c->started + UP_GRACE_MS;
     }

@@ -178,3 +178,19 @@ def test_a_command_cannot_make_the_cell_die(start):
     assert r["exit_code"] == 137 or "alive" in r["stdout"]
     assert d.role("cell").pid == cell
     check_sound(d)
+
+
+@pytest.mark.parametrize("plan", list(names.PLANS))
+def test_cell_whose_end_and_death_are_seen_at_once(start, plan):
+    """A busy broker learns in one turn that the cell's socket is closed and that it is dead."""
+    d = start(plan=plan)
+    c = d.send_command("touch up; (setsid sleep 1000 &) ; sleep 1001")
+    d.wait_file("up")
+    broker = d.role("broker").pid
+    os.kill(broker, signal.SIGSTOP)
+    procs.wait_for("the broker stands", lambda: procs.read(broker).state == "T")
+    kill(d, "cell")
+    os.kill(broker, signal.SIGCONT)
+    assert outcome(c) == (503, "cell_lost")
+    c.close()
+    check_sound(d)

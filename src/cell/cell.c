@@ -31,6 +31,16 @@ bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int
     return err == 0;
 }
 
+bool sp_cell_send_fds(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds,
+                      bool *sent)
+{
+    int err = sp_msg_send(&c->chan, m, fds, nfds);
+    *sent = err != -ENOBUFS;
+    if (err != 0 && err != -EPIPE)
+        sp_log(SP_LOG_ERROR, "sending message %u to the broker: %s", m->op, strerror(-err));
+    return err == 0 || !*sent;
+}
+
 bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e)
 {
     struct sp_msg m = {.op = SP_OP_FAIL, .id = id, .err = (uint16_t)e};
@@ -98,6 +108,19 @@ static bool on_broker(struct sp_cell *c, bool *gone)
     }
 }
 
+static bool send_result(struct sp_cell *c, const struct sp_msg *m, int fd)
+{
+    bool sent = true;
+    if (fd < 0)
+        return sp_cell_send(c, m, NULL, 0);
+    if (!sp_cell_send_fds(c, m, &fd, 1, &sent))
+        return false;
+    if (sent)
+        return true;
+    return sp_upload_cancel(&c->pool, m->id, SP_E_OVERLOADED) || /* whose FAIL follows */
+           sp_cell_fail(c, m->id, SP_E_OVERLOADED);
+}
+
 static bool on_results(struct sp_cell *c)
 {
     uint64_t n;
@@ -112,7 +135,7 @@ static bool on_results(struct sp_cell *c)
         m.mtime_ns = r->mtime_ns;
         m.ino = r->entries;
         if (ok)
-            ok = sp_cell_send(c, &m, &r->fd, r->fd >= 0 ? 1 : 0);
+            ok = send_result(c, &m, r->fd);
         else if (r->fd >= 0)
             close(r->fd);
         free(r);

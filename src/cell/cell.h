@@ -19,6 +19,7 @@ struct sp_exec {
     uint32_t id;
     uint8_t exit_flags; /* SP_EXIT_*: cancelled */
     bool shell_ended;
+    bool unheard; /* STARTED couldn't be sent for want of descriptors: ends with FAIL */
     int status;
     uint64_t end_ns;
     int next_ms;  /* KILLING: until the next round */
@@ -44,6 +45,10 @@ struct sp_cell {
 
 /* Sends; a broker that is gone or doesn't read ends the cell's loop: false. */
 bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds);
+/* The same with descriptors. *sent false: the kernel counts those on their way by user id, and a
+ * command of ours may have used them up; the operation is to fail, not the cell. */
+bool sp_cell_send_fds(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds,
+                      bool *sent);
 bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e);
 
 /* ---- exec.c: the one command. Each false: as sp_cell_send. ---- */

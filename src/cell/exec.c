@@ -114,7 +114,7 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     }
     x->id = m->id;
     x->exit_flags = 0;
-    x->shell_ended = false;
+    x->shell_ended = x->unheard = false;
     x->spawn = (struct sp_spawn){
         .argv = x->environ.argv,
         .envp = x->environ.envp,
@@ -175,9 +175,11 @@ bool sp_exec_spawned(struct sp_cell *c)
     x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
     close_pipes(x);
     x->state = SP_EXEC_RUNNING;
-    if (!sp_cell_send(c, &m, fds, n))
+    bool sent = true;
+    if (!sp_cell_send_fds(c, &m, fds, n, &sent))
         return false;
-    if (x->exit_flags != 0)
+    x->unheard = !sent;
+    if (x->exit_flags != 0 || x->unheard)
         begin_kill(x);
     return sp_exec_children(c); /* SIGCHLDs until now were left alone */
 }
@@ -187,6 +189,8 @@ static bool exited(struct sp_cell *c)
     struct sp_exec *x = &c->exec;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
     x->state = SP_EXEC_IDLE;
+    if (x->unheard)
+        return sp_cell_fail(c, x->id, SP_E_OVERLOADED);
     if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
         m.exit_code = TIMED_OUT_CODE;
     } else if (WIFSIGNALED(x->status)) {

@@ -18,6 +18,7 @@
 
 #define CHILD_STACK (64u << 10)
 #define THREAD_STACK (256u << 10)
+#define FILES_OURS 4096u
 
 #ifdef SP_SANITIZE
 /* The child never returns, which would leave its frames poisoned for the next one. */
@@ -62,6 +63,7 @@ NO_SANITIZE static int child_main(void *arg)
         give_up(j, SP_SPAWN_CHDIR, errno);
     /* All are close-on-exec; that of a library that forgot would be closed here. */
     (void)syscall(SYS_close_range, 3u, ~0u, 0u);
+    (void)setrlimit(RLIMIT_NOFILE, &s->files); /* can only fail where it was lowered meanwhile */
     if (s->limits) {
         int err = sp_confine_limits(s->config);
         if (err != 0)
@@ -151,6 +153,23 @@ static int make_stack(struct sp_spawner *s)
     return 0;
 }
 
+/* Descriptors on their way through sockets are counted by user id, and each sender is held to its
+ * own limit of open files. So commands get a lower one than we have: what they leave in sockets
+ * can't keep us from sending. */
+static int share_files(struct sp_spawner *s)
+{
+    struct rlimit own;
+    if (getrlimit(RLIMIT_NOFILE, &own) != 0)
+        return -errno;
+    rlim_t keep = own.rlim_max / 4 < FILES_OURS ? own.rlim_max / 4 : FILES_OURS;
+    s->files = own;
+    s->files.rlim_max -= keep;
+    if (s->files.rlim_cur > s->files.rlim_max)
+        s->files.rlim_cur = s->files.rlim_max;
+    own.rlim_cur = own.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &own) == 0 ? 0 : -errno;
+}
+
 int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int workspace, int efd)
 {
     pthread_attr_t attr;
@@ -165,6 +184,8 @@ int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int worksp
     s->job = NULL;
     find_ignored(s);
     int err = make_stack(s);
+    if (err == 0)
+        err = share_files(s);
     if (err != 0)
         return err;
     pthread_mutex_init(&s->lock, NULL);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 enum sp_spawn_step { SP_SPAWN_CLONE, SP_SPAWN_CHDIR, SP_SPAWN_LIMITS, SP_SPAWN_EXEC };
 
@@ -33,7 +34,8 @@ struct sp_spawner {
     int ignored[64]; /* signals that exec would leave ignored */
     int nignored;
     bool limits;
-    char *stack; /* its upper end */
+    struct rlimit files; /* of open files, for commands */
+    char *stack;         /* its upper end */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;

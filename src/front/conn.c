@@ -104,14 +104,20 @@ static bool close_oldest_idle(void)
     return true;
 }
 
+/* Until a connection ends or becomes idle. */
+static void pause_accept(const char *why)
+{
+    front.accept_paused = true;
+    for (unsigned l = 0; l < front.nlisteners; l++)
+        h2o_socket_read_stop(front.listeners[l]);
+    sp_log(SP_LOG_WARN, "%zu connections: %s; new ones wait", front.nconns, why);
+}
+
 void conn_accept(h2o_socket_t *listener)
 {
     for (int i = 0; i < ACCEPT_BATCH; i++) {
-        if (front.nconns >= front.cfg->max_connections && !close_oldest_idle()) {
-            front.accept_paused = true;
-            for (unsigned l = 0; l < front.nlisteners; l++)
-                h2o_socket_read_stop(front.listeners[l]);
-            sp_log(SP_LOG_WARN, "%zu connections: the limit; new ones wait", front.nconns);
+        if (front.nconns >= front.max_conns && !close_oldest_idle()) {
+            pause_accept("the limit");
             return;
         }
         int fd = accept4(h2o_socket_get_fd(listener), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -119,7 +125,8 @@ void conn_accept(h2o_socket_t *listener)
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 if (close_oldest_idle())
                     continue;
-                sp_log(SP_LOG_WARN, "accept: %s", strerror(errno));
+                if (front.nconns > 0) /* else nobody would resume */
+                    pause_accept(strerror(errno));
             }
             return;
         }
@@ -339,6 +346,7 @@ void conn_request_done(struct conn *c)
     c->in_len = rest;
     c->scanned = c->body_pos = 0;
     memset(&c->head, 0, sizeof c->head);
+    c->http_head = false; /* what is refused without being understood gets a body */
     c->state = CONN_HEAD;
     conn_clock(c, CLOCK_NONE);
     conn_run(c);

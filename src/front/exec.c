@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -275,12 +276,13 @@ static void started(struct conn *c, struct sp_frame *f)
     }
 }
 
-/* All of the command's processes are dead: what is in the pipes is all there will ever be,
- * even if somebody else was handed a write end. */
+/* All of the command's processes are dead: what is in the pipes now is all that is theirs. Somebody
+ * else may have been handed a write end, and could fill it as fast as we read: no further. */
 static void capture_finish(struct capture *cap)
 {
-    if (cap->sock != NULL)
-        capture_read(cap, SIZE_MAX);
+    int left = 0;
+    if (cap->sock != NULL && ioctl(h2o_socket_get_fd(cap->sock), FIONREAD, &left) == 0 && left > 0)
+        capture_read(cap, (size_t)left);
     capture_end(cap);
     if (cap->truncated)
         cap->len = sp_utf8_whole(cap->buf, cap->len);

@@ -18,6 +18,7 @@ struct front front;
 
 #define LINGER_MS 2000
 #define HANGUP_MS 250
+#define FILES_OTHER 64u /* open files that are no connection's */
 
 static void on_accept(h2o_socket_t *listener, const char *err)
 {
@@ -65,6 +66,24 @@ static void on_main(h2o_socket_t *sock, const char *err)
         drain();
 }
 
+/* A connection has its socket and a file or pipe; the command's three are among those put by. A
+ * descriptor that finds no room is lost with its message, which is the end of us. */
+static void limit_connections(void)
+{
+    struct rlimit rl;
+    front.max_conns = front.cfg->max_connections;
+    if (getrlimit(RLIMIT_NOFILE, &rl) != 0)
+        return;
+    rl.rlim_cur = rl.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &rl);
+    size_t most = rl.rlim_max > 2 * FILES_OTHER ? (rl.rlim_max - FILES_OTHER) / 2 : FILES_OTHER / 4;
+    if (front.max_conns <= most)
+        return;
+    front.max_conns = most;
+    sp_log(SP_LOG_WARN, "%zu connections at most: %llu files may be open", most,
+           (unsigned long long)rl.rlim_max);
+}
+
 /* Everything that opens a file or asks the kernel for something unusual, before the doors close. */
 static bool prepare(void)
 {
@@ -72,11 +91,7 @@ static bool prepare(void)
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         return false;
     json_object_seed(seed | 1);
-    struct rlimit rl;
-    if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
-        rl.rlim_cur = rl.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &rl);
-    }
+    limit_connections();
     (void)signal(SIGPIPE, SIG_IGN);
     h2o_linklist_init_anchor(&front.conns);
     h2o_linklist_init_anchor(&front.dead);

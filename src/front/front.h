@@ -109,7 +109,7 @@ struct front {
     h2o_loop_t *loop;
     h2o_timeout_t clocks[CLOCK_COUNT];
     h2o_linklist_t conns, dead;
-    size_t nconns;
+    size_t nconns, max_conns;
     h2o_socket_t *listeners[SP_LISTEN_MAX];
     unsigned nlisteners;
     bool accept_paused, draining;

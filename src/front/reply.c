@@ -71,6 +71,8 @@ void reply_head(struct conn *c, int status, const char *type, uint64_t length, c
 {
     static time_t date_at = -1;
     static char date[32];
+    /* One answer a request: what the broker may still say must not meet a half-sent one. */
+    link_forget(c, true);
     time_t now = time(NULL);
     if (now != date_at) {
         sp_http_date(now, date);
@@ -206,6 +208,8 @@ static void pump(struct conn *c)
         if (r == 1 && c->fill != NULL) {
             if (!c->fill(c))
                 c->fill = NULL;
+            if (c->state == CONN_DEAD)
+                return; /* no memory for the rest */
             continue;
         }
         if (r == 1)

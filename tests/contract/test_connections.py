@@ -50,6 +50,24 @@ def test_maximum(start):
     assert d.run("echo ok")["stdout"] == "ok\n"
 
 
+def test_more_connections_than_files(start):
+    """The limit of open files bounds connections: each can have its file, and the log stays short."""
+    d = start(nofile=256)
+    d.put("x", b"hello" * 1000)
+    front = d.role("front").pid
+    some = [d.conn() for _ in range(300)]
+    for c in some:
+        c.send(b"GET /files/x HTTP/1.1\r\nHost: t\r\n")
+    procs.wait_for("new ones wait", lambda: "new ones wait" in d.log())
+    some[0].send(b"\r\n")
+    assert some[0].answer().status == 200
+    for c in some:
+        c.close()
+    procs.wait_for("room", lambda: d.request("GET", "/healthz").status == 200)
+    assert d.role("front").pid == front
+    assert len(d.log()) < 100000
+
+
 def test_an_idle_one_makes_room(start):
     d = start(env={names.MAX_CONNECTIONS: "8"})
     held = [d.conn() for _ in range(8)]

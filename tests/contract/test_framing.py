@@ -253,6 +253,15 @@ def test_pipelining_stops_at_a_bad_one(seat):
     assert not (seat.ws / "smuggled").exists()
 
 
+def test_refusal_after_head_has_a_body(seat):
+    """What couldn't be read is no HEAD, whatever came before it."""
+    with seat.conn() as c:
+        c.send(b"HEAD /healthz HTTP/1.1\r\nHost: t\r\n\r\nBAD\r\n\r\n")
+        assert c.answer(head_only=True).status == 200
+        assert c.answer().code == "bad_request"
+        assert c.closed()
+
+
 def test_long_pipeline(seat):
     with seat.conn() as c:
         import threading

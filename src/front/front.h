@@ -34,12 +34,14 @@ enum conn_clock {
     CLOCK_STALL,
     CLOCK_LINGER,
     CLOCK_HANGUP,
+    CLOCK_ARM, /* of an exec_state, not of a connection */
     CLOCK_COUNT
 };
 
 /* One output stream of a command: its first `limit` bytes, the rest dropped. */
 struct capture {
-    h2o_socket_t *sock; /* NULL once closed */
+    int fd;             /* -1 before it is there and once it is closed */
+    h2o_socket_t *sock; /* owns fd once the loop watches it; NULL before and after */
     char *buf;
     size_t len, cap;
     bool truncated;
@@ -47,6 +49,8 @@ struct capture {
 
 struct exec_state {
     struct capture out, err;
+    h2o_timeout_entry_t arm; /* when the loop is to watch out and err */
+    struct conn *conn;
     h2o_socket_t *in_sock; /* stdin's pipe, NULL when there is none or it is done */
     char *in;              /* text for stdin, owned */
     size_t in_len, in_pos;

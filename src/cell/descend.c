@@ -71,9 +71,9 @@ static int stat_folder(int fd, struct statx *sx)
 
 static uint64_t device_of(const struct statx *sx)
 {
-    /* The analyzer doesn't know that statx fills it. */
-    return (uint64_t)sx->stx_dev_major << 32 |
-           sx->stx_dev_minor; // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult)
+    // The analyzer doesn't know that statx fills it.
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult)
+    return (uint64_t)sx->stx_dev_major << 32 | sx->stx_dev_minor;
 }
 
 /* A bind mount shows the device it came from: the mount's id tells, where there is one (Linux 5.8).

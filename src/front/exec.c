@@ -123,6 +123,8 @@ static int read_chunked(struct conn *c)
 void exec_read_body(struct conn *c)
 {
     int r = c->head.chunked ? read_chunked(c) : read_plain(c);
+    if (r == 0)
+        conn_read_on(c, true); /* off since the buffer was full behind an earlier request */
     if (r == 1) {
         c->head.chunked = false; /* read to its end: the connection can go on */
         exec_body_ready(c);

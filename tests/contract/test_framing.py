@@ -1,5 +1,6 @@
 """HTTP framing: the smuggling table, strict heads, limits of the head, versions, pipelining.
 Every refused head must close, and nothing behind it may be taken for a request."""
+import json
 import os
 
 import pytest
@@ -260,6 +261,27 @@ def test_refusal_after_head_has_a_body(seat):
         assert c.answer(head_only=True).status == 200
         assert c.answer().code == "bad_request"
         assert c.closed()
+
+
+@pytest.mark.parametrize("coding", ["length", "chunked"])
+def test_body_behind_a_full_buffer(seat, box, coding):
+    """The rest of a body whose beginning was read ahead, past what is read ahead at most."""
+    seat.put(f"{box}/x", b"x")
+    body = json.dumps({"command": "wc -c", "stdin": "s" * 90000}).encode()
+    cut = 60000
+    with seat.conn() as c:
+        head = b"POST /execute HTTP/1.1\r\nHost: t\r\n"
+        if coding == "length":
+            head += b"Content-Length: %d\r\n\r\n" % len(body)
+            end = b""
+        else:
+            head += b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body)
+            end = b"\r\n0\r\n\r\n"
+        c.send(20 * (f"GET /files/{box}/x HTTP/1.1\r\nHost: t\r\n\r\n".encode()) + head + body[:cut])
+        for _ in range(20):
+            assert c.answer().body == b"x"
+        c.send(body[cut:] + end)
+        assert c.answer().json["stdout"].strip() == "90000"
 
 
 def test_long_pipeline(seat):

@@ -310,7 +310,7 @@ static void free_request(struct conn *c)
     if (c->file >= 0)
         close(c->file);
     c->file = -1;
-    c->file_left = 0;
+    c->file_pos = c->file_left = 0;
     c->fill = NULL;
 }
 

@@ -79,7 +79,9 @@ static void probe_uid(struct sp_layer_state *l, struct sp_config *c)
     if (r != 0)
         result(l, r, "");
     else if (c->command_uid == 0 || c->command_uid == getuid())
-        state(l, false, "commands run as the daemon's own user");
+        state(l, false,
+              c->command_uid == 0 ? "root owns the workspace, so commands would run as root"
+                                  : "commands run as the daemon's own user");
     else if (c->command_uid == c->front_uid)
         state(l, false, "commands share user id %u with the front", c->command_uid);
     else {
@@ -158,6 +160,9 @@ int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, con
     p->layer[SP_LAYER_NO_NEW_PRIVS].required = true;
     p->layer[SP_LAYER_CAPS].required = true;
     p->layer[SP_LAYER_SECCOMP].required = true;
+    /* Without capabilities user id 0 still owns the system's files: Landlock keeps it from writing
+     * them, not from changing their modes and owners. */
+    p->layer[SP_LAYER_UID].required = c->switch_uid && c->command_uid == 0;
     p->layer[SP_LAYER_LANDLOCK].required = true;
     /* Without it kill(-1) reaches what else runs under the commands' user id. */
     p->layer[SP_LAYER_SIGNAL_SCOPE].required = !c->own_uid;

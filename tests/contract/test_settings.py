@@ -178,6 +178,13 @@ def test_a_missing_layer_stops_the_start(start, layer):
     assert report["status"] == 2 and layer in d.log(), d.log()
 
 
+def test_commands_as_root_must_be_accepted(start):
+    d = start(up=False, env={"SALLYPORT_USER": "0:0"})
+    report = d.wait_exit()
+    assert report["status"] == 2 and "SALLYPORT_ACCEPT_MISSING=uid" in d.log(), d.log()
+    assert start(plan="root-root").run("id -u")["stdout"] == "0\n"  # the harness accepts it for this plan
+
+
 def test_a_missing_layer_can_be_accepted(start):
     d = start(env={names.TEST_DISABLE: "landlock,signal-scope", names.ACCEPT_MISSING: "landlock,signal-scope"})
     assert d.run("echo ok")["stdout"] == "ok\n"

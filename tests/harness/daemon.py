@@ -66,6 +66,8 @@ class Daemon:
         full.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS",
                                                                  "LSAN_OPTIONS")})
         full.update(env or {})
+        if plan == "root-root":  # refused without a word for it; a test of that gives one of its own
+            full[names.ACCEPT_MISSING] = ",".join(filter(None, (full.get(names.ACCEPT_MISSING), "uid")))
         full.update(self.late_env)
         self.env = {k: str(v) for k, v in full.items() if v is not None}
         self.port = None

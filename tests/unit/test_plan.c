@@ -74,8 +74,10 @@ START_TEST(own_uid)
     ck_assert_int_eq(make("landlock", "signal-scope"), 0);
     ck_assert(!c.signal_scope && c.landlock_abi <= 5);
     c.command_uid = 0;
-    (void)make(NULL, NULL);
-    ck_assert(!c.own_uid);
+    ck_assert_int_eq(make("landlock,signal-scope", NULL), -1);
+    ck_assert_ptr_nonnull(strstr(err, "SALLYPORT_ACCEPT_MISSING=uid"));
+    (void)make("uid", NULL);
+    ck_assert(!c.own_uid && p.layer[SP_LAYER_UID].required);
     ck_assert(p.layer[SP_LAYER_SIGNAL_SCOPE].required);
     c.command_uid = c.front_uid;
     (void)make(NULL, NULL);

@@ -20,6 +20,8 @@ TARGETS = {  # name: (sources, libraries)
     "json": (["src/front/execreq.c"], ["-ljansson", "-lm"]),
     "head": (HTTP, []),
     "chunk": (HTTP, []),
+    "query": (HTTP, []),
+    "multipart": (HTTP, []),
     "proto": ([], []),
     "policy": (["src/confine/policy_parse.c", "src/confine/policy_names.c"], ["-lseccomp"]),
     "resolve": (["src/cell/resolve.c", "src/cell/walk.c"], []),

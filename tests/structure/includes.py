@@ -19,7 +19,7 @@ MAY = {
     "front": {"base", "http", "confine"},
     "main": {"base", "http", "confine", "cell", "broker", "front"},
 }
-OWNER = {"http": "http", "confine": "confine", "sweep": "broker"}  # the rest are base's
+OWNER = {"http": "http", "query": "http", "multipart": "http", "confine": "confine", "sweep": "broker"}  # the rest are base's
 # Libraries that only some folders may touch.
 LIBRARY = {
     "h2o.h": {"front"},

@@ -61,14 +61,38 @@ int sp_landlock_abi(void);
 /* Rule sets. Each restricts the calling thread. abi: what to use, at most. 0 or -errno.
  * front: no path, no TCP bind or connect, scoped. */
 int sp_landlock_front(int abi);
-/* cell: what policy/command.landlock allows, with its workspace line, and the shell to execute (an
- * absolute path, NULL for none) wherever it is; signals and abstract sockets scoped (abi >= 6).
- * workspace_fd: the folder, or -1 to open it by its path. */
-int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell);
+/* cell: what policy/command.landlock allows, with its workspace line, what the operator added (as
+ * sp_landlock_each), and the shell to execute (an absolute path, NULL for none) wherever it is;
+ * signals and abstract sockets scoped (abi >= 6). workspace_fd: the folder, or -1 to open it by its
+ * path. */
+int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
+                     const char *added);
 /* command: as the cell's (nested, so that commands can't signal the cell). */
-int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell);
+int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
+                        const char *added);
 /* file thread: the workspace alone. */
 int sp_landlock_files(int abi, int workspace_fd);
+
+/* ---- the paths of commands, as text: docs/policy.md "command.landlock" ---- */
+enum sp_path_word {
+    SP_PATH_READ,
+    SP_PATH_EXEC,
+    SP_PATH_WRITE,
+    SP_PATH_DEVICE,
+    SP_PATH_WORKSPACE /* path NULL: the workspace, to write and execute */
+};
+/* Not 0 ends the iteration and is its result. path is gone when it returns. */
+typedef int (*sp_path_fn)(void *arg, enum sp_path_word word, const char *path);
+/* Every line of policy/command.landlock, then of added, in their order. added: what the operator
+ * gave, sp_config.command_paths; NULL or "" for none. All that decides by path, Landlock's rule
+ * sets and the private view, is made through here. A path is absolute and plain but may be missing,
+ * a link, or no folder, and may come several times: the words add up. Allocates nothing. 0, what fn
+ * returned, or -EINVAL for a line of another form (which main refused before). */
+int sp_landlock_each(const char *added, sp_path_fn fn, void *arg);
+/* One text, for the lint and for what the operator gives: as above, but *e has line and sentence of
+ * what is wrong; where fn fails, the line is set and the sentence is fn's to give. */
+int sp_landlock_check(const char *text, size_t len, struct sp_policy_error *e, sp_path_fn fn,
+                      void *arg);
 
 /* ---- the plan ---- */
 enum sp_layer {

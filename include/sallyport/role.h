@@ -41,6 +41,7 @@ struct sp_config {
         limit_open_files; /* 0 none */
     int log_level;
     bool log_requests;
+    char command_paths[16384]; /* the operator's path lines, as sp_landlock_each takes them */
     uint32_t env_len;
     char env[65536]; /* base environment of commands: NUL-terminated "K=V" strings */
 };

@@ -40,8 +40,9 @@ static bool config_sane(const struct sp_config *c)
 {
     return c->magic == SP_CONFIG_MAGIC && c->size == sizeof *c &&
            terminated(c->workspace, sizeof c->workspace) && terminated(c->shell, sizeof c->shell) &&
-           c->workspace[0] == '/' && c->shell[0] == '/' && c->nlisten <= SP_LISTEN_MAX &&
-           c->env_len <= sizeof c->env && (c->env_len == 0 || c->env[c->env_len - 1] == '\0');
+           terminated(c->command_paths, sizeof c->command_paths) && c->workspace[0] == '/' &&
+           c->shell[0] == '/' && c->nlisten <= SP_LISTEN_MAX && c->env_len <= sizeof c->env &&
+           (c->env_len == 0 || c->env[c->env_len - 1] == '\0');
 }
 
 const struct sp_config *sp_config_load(void)

@@ -95,7 +95,8 @@ static int confine(const struct sp_spawner *s)
     const struct sp_config *c = s->config;
     int err = 0;
     if (c->have_landlock)
-        err = sp_landlock_command(c->landlock_abi, c->workspace, s->workspace, c->shell);
+        err = sp_landlock_command(c->landlock_abi, c->workspace, s->workspace, c->shell,
+                                  c->command_paths);
     return err != 0 ? err : sp_filters_install(SP_FILTER_COMMAND);
 }
 

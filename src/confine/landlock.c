@@ -2,7 +2,6 @@
  * settings. Whatever the kernel's version can't do is left out, downwards to ABI 1; the
  * plan decides whether that is enough. */
 #include "landlock.h"
-#include "policy.h"
 #include "sanitize.h"
 
 #include <errno.h>
@@ -101,51 +100,6 @@ static int set_enforce(struct set *s, int r)
     return r;
 }
 
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-int sp_landlock_line(const char *line, size_t len, uint64_t *rights, char path[4096])
-{
-    static const struct {
-        const char *word;
-        uint64_t rights;
-    } words[] = {{"read", SP_LL_READ},
-                 {"exec", SP_LL_EXEC},
-                 {"write", SP_LL_WRITE},
-                 {"device", SP_LL_DEVICE},
-                 {"workspace", SP_LL_WRITE | SP_LL_EXEC}};
-    const char *end = memchr(line, '#', len);
-    if (end == NULL)
-        end = line + len;
-    *rights = 0;
-    path[0] = '\0';
-    while (line < end && blank(*line))
-        line++;
-    while (end > line && blank(end[-1]))
-        end--;
-    if (line == end)
-        return 0;
-    const char *w = line;
-    while (line < end && !blank(*line))
-        line++;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i].word) == (size_t)(line - w) &&
-            memcmp(words[i].word, w, (size_t)(line - w)) == 0)
-            *rights = words[i].rights;
-    bool workspace = *rights == (SP_LL_WRITE | SP_LL_EXEC);
-    while (line < end && blank(*line))
-        line++;
-    size_t n = (size_t)(end - line);
-    if (*rights == 0 || workspace != (n == 0) || n >= 4096 || (n > 0 && line[0] != '/') ||
-        memchr(line, '\0', n) != NULL)
-        return -EINVAL;
-    memcpy(path, line, n);
-    path[n] = '\0';
-    return 0;
-}
-
 static int allow_workspace(const struct set *s, const char *path, int fd, uint64_t rights)
 {
     if (fd >= 0)
@@ -158,26 +112,19 @@ static int allow_workspace(const struct set *s, const char *path, int fd, uint64
     return r;
 }
 
-static int allow_text(const struct set *s, const char *workspace, int workspace_fd)
+struct target {
+    const struct set *set;
+    const char *workspace;
+    int workspace_fd;
+};
+
+static int allow_line(void *arg, enum sp_path_word word, const char *path)
 {
-    const struct sp_policy_embedded *t = sp_policy_embedded_find("command.landlock");
-    if (t == NULL)
-        return -ENOENT;
-    for (size_t at = 0; at < t->len;) {
-        const char *nl = memchr(t->text + at, '\n', t->len - at);
-        size_t len = nl == NULL ? t->len - at : (size_t)(nl - t->text) - at;
-        uint64_t rights;
-        char path[4096];
-        int r = sp_landlock_line(t->text + at, len, &rights, path);
-        if (r == 0 && path[0] != '\0')
-            r = set_allow_path(s, path, rights);
-        else if (r == 0 && rights != 0)
-            r = allow_workspace(s, workspace, workspace_fd, rights);
-        if (r != 0)
-            return r;
-        at += len + 1;
-    }
-    return 0;
+    const struct target *t = arg;
+    uint64_t rights = sp_landlock_rights(word);
+    if (path != NULL)
+        return set_allow_path(t->set, path, rights);
+    return allow_workspace(t->set, t->workspace, t->workspace_fd, rights);
 }
 
 int sp_landlock_front(int abi)
@@ -187,22 +134,25 @@ int sp_landlock_front(int abi)
     return r == 0 ? set_enforce(&s, 0) : r;
 }
 
-int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell)
+int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
+                     const char *added)
 {
     struct set s = {.fd = -1};
     int r = set_open(&s, abi, false);
     if (r != 0)
         return r;
-    r = allow_text(&s, workspace, workspace_fd);
+    struct target t = {&s, workspace, workspace_fd};
+    r = sp_landlock_each(added, allow_line, &t);
     if (r == 0 && shell != NULL)
         r = set_allow_path(&s, shell, SP_LL_EXEC);
     return set_enforce(&s, r);
 }
 
 /* The same rules as a second, inner domain: what is in it may signal only what is in it. */
-int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell)
+int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
+                        const char *added)
 {
-    return sp_landlock_cell(abi, workspace, workspace_fd, shell);
+    return sp_landlock_cell(abi, workspace, workspace_fd, shell, added);
 }
 
 int sp_landlock_files(int abi, int workspace_fd)

@@ -3,6 +3,8 @@
 #ifndef SP_CONFINE_LANDLOCK_H
 #define SP_CONFINE_LANDLOCK_H
 
+#include "sallyport/confine.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,8 +55,11 @@ struct sp_ll_beneath {
      SP_LL_TRUNCATE)
 #define SP_LL_DEVICE (SP_LL_READ | SP_LL_WRITE_FILE | SP_LL_TRUNCATE | SP_LL_IOCTL_DEV)
 
-/* One line of the text form: *rights 0 for a line without a rule; path "" for the
- * workspace. 0 or -EINVAL. */
-int sp_landlock_line(const char *line, size_t len, uint64_t *rights, char path[4096]);
+/* Of a line's word. */
+uint64_t sp_landlock_rights(enum sp_path_word word);
+/* One line of the text form: *word -1 for a line without a rule; path "" for the workspace. 0, or
+ * -EINVAL with the sentence in e (NULL: not wanted), whose line stays. */
+int sp_landlock_line(const char *line, size_t len, int *word, char path[4096],
+                     struct sp_policy_error *e);
 
 #endif

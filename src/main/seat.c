@@ -110,7 +110,8 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
                  size_t errlen)
 {
     struct settings set;
-    char ids_warning[300];
+    char ids_warning[300], *policy;
+    size_t policy_len;
     memset(s, 0, sizeof *s);
     sp_log_init("main", SP_LOG_INFO);
     if (settings_read(&set, envp, err, errlen) != 0)
@@ -119,7 +120,8 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
     s->shutdown_ms = set.shutdown_timeout;
     if (config_make(&set, &s->cfg, &s->workspace_fd, err, errlen) != 0 ||
         ids_choose(&set, &s->cfg, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
-        basenv_build(&set, &s->cfg, envp, err, errlen) != 0)
+        basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
+        added_read(&set, &s->cfg, &policy, &policy_len, err, errlen) != 0)
         return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)

@@ -38,6 +38,8 @@ static const struct setting table[] = {
     {"SALLYPORT_FRONT_USER", TEXT, AT(front_user), "64998:64998", 0, 0, "user[:group] of the HTTP process"},
     {"SALLYPORT_ENV_PASS", TEXT, AT(env_pass), NULL, 0, 0, "variables that commands get of ours: names, or *"},
     {"SALLYPORT_ACCEPT_MISSING", TEXT, AT(accept_missing), NULL, 0, 0, "layers to start without, see `check`"},
+    {"SALLYPORT_COMMAND_PATHS", TEXT, AT(command_paths), NULL, 0, 0, "more paths for commands: a file, or \"exec /app, read /data\""},
+    {"SALLYPORT_COMMAND_POLICY", TEXT, AT(command_policy), NULL, 0, 0, "file with system call rules ahead of the built-in ones"},
     {"SALLYPORT_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},
     {"SALLYPORT_MAX_TIMEOUT", DURATION, AT(max_timeout), "24h", 1, 365 * DAY, "that a command may ask for"},
     {"SALLYPORT_HEAD_TIMEOUT", DURATION, AT(head_timeout), "10s", 100, DAY, "for a request's head"},

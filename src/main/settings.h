@@ -20,6 +20,7 @@ struct settings {
     uint64_t head_timeout, idle_timeout, stall_timeout;
     uint64_t max_connections, shutdown_timeout;
     const char *user, *front_user, *env_pass, *accept_missing;
+    const char *command_policy, *command_paths;
     uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
     uint64_t log_level, log_requests;
     const char *test_disable;
@@ -43,6 +44,14 @@ int ids_check_access(const struct sp_config *c, char *err, size_t errlen);
 /* basenv.c: fills c->env. */
 int basenv_build(const struct settings *s, struct sp_config *c, char *const *envp, char *err,
                  size_t errlen);
+
+/* added.c: what the operator adds to the policies. Fills c->command_paths; policy gets the text of
+ * SALLYPORT_COMMAND_POLICY, malloc'ed, NULL without one. 0, or -1 with a sentence. */
+int added_read(const struct settings *s, struct sp_config *c, char **policy, size_t *len, char *err,
+               size_t errlen);
+/* A whole regular file of at most 64 KiB in malloc'ed memory, with a NUL behind it; NULL with errno
+ * (EFBIG, or EISDIR where it is no file). For the lint too. */
+char *added_file(const char *path, size_t *len);
 
 /* config.c: everything of c that follows from s alone, with the workspace resolved and opened. */
 int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd, char *err,

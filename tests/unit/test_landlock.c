@@ -94,39 +94,75 @@ static void inside(const char *name, char path[600])
     (void)snprintf(path, 600, "%s/%s", ws, name);
 }
 
+struct heard {
+    int n;
+    enum sp_path_word word[64];
+    char path[64][64];
+};
+
+static int hear(void *arg, enum sp_path_word word, const char *path)
+{
+    struct heard *h = arg;
+    ck_assert_int_lt(h->n, 64);
+    h->word[h->n] = word;
+    (void)snprintf(h->path[h->n++], 64, "%s", path == NULL ? "-" : path);
+    return path != NULL && strcmp(path, "/stop") == 0 ? 7 : 0;
+}
+
 START_TEST(text_form)
 {
-    uint64_t r;
+    int w;
     char path[4096];
-    static const char *const bad[] = {"read",           "read usr",  "reed /usr", "workspace /x",
-                                      "write relative", "/usr read", "exec",      "device"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(sp_landlock_line(bad[i], strlen(bad[i]), &r, path) == -EINVAL, "%s", bad[i]);
-    ck_assert_int_eq(sp_landlock_line("  # x", 5, &r, path), 0);
-    ck_assert_uint_eq(r, 0);
-    ck_assert_int_eq(sp_landlock_line("exec\t/a b # c", 13, &r, path), 0);
-    ck_assert_str_eq(path, "/a b");
-    ck_assert(r == SP_LL_EXEC);
-    ck_assert_int_eq(sp_landlock_line("workspace", 9, &r, path), 0);
-    ck_assert(path[0] == '\0' && r == (SP_LL_WRITE | SP_LL_EXEC));
-    const struct sp_policy_embedded *t = sp_policy_embedded_find("command.landlock");
-    ck_assert_ptr_nonnull(t);
-    int n = 0;
-    for (const char *p = t->text; p < t->text + t->len;) {
-        const char *nl = strchr(p, '\n');
-        ck_assert_ptr_nonnull(nl);
-        ck_assert_msg(sp_landlock_line(p, (size_t)(nl - p), &r, path) == 0, "%.40s", p);
-        n += r != 0;
-        p = nl + 1;
+    struct sp_policy_error e = {0};
+    static const char *const wrong[] = {
+        "read",   "read usr",   "reed /usr", "workspace /x", "write relative", "/usr read", "exec",
+        "device", "read /a/..", "read //a",  "read /a/",     "read /./a",      "read /a\rb"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        e.text[0] = '\0';
+        ck_assert_msg(sp_landlock_line(wrong[i], strlen(wrong[i]), &w, path, &e) == -EINVAL, "%s",
+                      wrong[i]);
+        ck_assert_msg(e.text[0] != '\0', "no sentence for %s", wrong[i]);
     }
-    ck_assert_int_gt(n, 20);
+    ck_assert_int_eq(sp_landlock_line("  # x", 5, &w, path, NULL), 0);
+    ck_assert_int_eq(w, -1);
+    ck_assert_int_eq(sp_landlock_line("exec\t/a b # c", 13, &w, path, NULL), 0);
+    ck_assert_str_eq(path, "/a b");
+    ck_assert_int_eq(w, SP_PATH_EXEC);
+    ck_assert_int_eq(sp_landlock_line("workspace", 9, &w, path, NULL), 0);
+    ck_assert(path[0] == '\0' && w == SP_PATH_WORKSPACE);
+    ck_assert_int_eq(sp_landlock_line("read /", 6, &w, path, NULL), 0);
+}
+END_TEST
+
+/* The built-in lines come first, then the operator's, and fn can end it. */
+START_TEST(each_line)
+{
+    static struct heard h, more;
+    ck_assert_int_eq(sp_landlock_each(NULL, hear, &h), 0);
+    ck_assert_int_ge(h.n, 20);
+    int workspaces = 0;
+    for (int i = 0; i < h.n; i++)
+        workspaces += h.word[i] == SP_PATH_WORKSPACE;
+    ck_assert_int_eq(workspaces, 1);
+    const char *added = "# ours\nexec /app\n\nwrite /my cache\nread /stop\nread /never";
+    ck_assert_int_eq(sp_landlock_each(added, hear, &more), 7);
+    ck_assert_int_eq(more.n, h.n + 3);
+    ck_assert_str_eq(more.path[h.n], "/app");
+    ck_assert_int_eq(more.word[h.n], SP_PATH_EXEC);
+    ck_assert_str_eq(more.path[h.n + 1], "/my cache");
+    ck_assert_int_eq(more.word[h.n + 1], SP_PATH_WRITE);
+    struct sp_policy_error e;
+    more.n = 0;
+    ck_assert_int_eq(sp_landlock_check("read /a\n\nreed /b\n", 18, &e, hear, &more), -EINVAL);
+    ck_assert_int_eq(e.line, 3);
+    ck_assert_int_eq(more.n, 1);
 }
 END_TEST
 
 START_TEST(no_kernel)
 {
     ck_assert_int_eq(sp_landlock_front(0), -EOPNOTSUPP);
-    ck_assert_int_eq(sp_landlock_cell(0, ws, ws_fd, NULL), -EOPNOTSUPP);
+    ck_assert_int_eq(sp_landlock_cell(0, ws, ws_fd, NULL, NULL), -EOPNOTSUPP);
     ck_assert_int_eq(sp_landlock_files(-1, ws_fd), -EOPNOTSUPP);
 }
 END_TEST
@@ -151,7 +187,7 @@ END_TEST
 START_TEST(command_paths)
 {
     char p[600], q[600];
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, shell), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, shell, NULL), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_RDONLY), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_WRONLY), EACCES);
     ck_assert_int_eq(try_open("/usr/x", O_WRONLY | O_CREAT), EACCES);
@@ -183,7 +219,7 @@ END_TEST
 
 START_TEST(shell_outside)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, -1, shell), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, -1, shell, NULL), 0);
     ck_assert_int_eq(run_program(shell), 7);
     ck_assert_int_eq(try_open(secret, O_RDONLY), EACCES);
     ck_assert_int_eq(try_open(shell, O_WRONLY), EACCES);
@@ -192,14 +228,14 @@ END_TEST
 
 START_TEST(shell_not_named)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
     ck_assert_int_eq(run_program(shell), 99);
 }
 END_TEST
 
 START_TEST(device_ioctl)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
     int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return; /* no terminals in this container */
@@ -212,7 +248,7 @@ END_TEST
 START_TEST(file_thread)
 {
     char p[600];
-    ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL), 0);
+    ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
     ck_assert_int_eq(sp_landlock_files(sp_landlock_abi(), ws_fd), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_RDONLY), EACCES);
     ck_assert_int_eq(try_open("/tmp/x", O_RDWR | O_CREAT), EACCES);
@@ -249,12 +285,12 @@ START_TEST(signals)
     int abi = sp_landlock_abi(), status, up[2];
     pid_t runner = getppid(), cell = getpid();
     char c;
-    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, NULL), 0);
+    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, NULL, NULL), 0);
     ck_assert(kill(runner, 0) == -1 && errno == EPERM);
     ck_assert_int_eq(pipe(up), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        bool ok = sp_landlock_command(abi, ws, ws_fd, NULL) == 0 && kill(cell, 0) == -1 &&
+        bool ok = sp_landlock_command(abi, ws, ws_fd, NULL, NULL) == 0 && kill(cell, 0) == -1 &&
                   errno == EPERM && kill(getpid(), 0) == 0;
         char path[64];
         (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)cell);
@@ -279,7 +315,8 @@ static pid_t sleeper(int restrict_to_abi)
         return -1;
     pid_t pid = fork();
     if (pid == 0) {
-        if (restrict_to_abi == 0 || sp_landlock_command(restrict_to_abi, ws, ws_fd, NULL) == 0)
+        if (restrict_to_abi == 0 ||
+            sp_landlock_command(restrict_to_abi, ws, ws_fd, NULL, NULL) == 0)
             c = 'y';
         if (write(up[1], &c, 1) != 1)
             _exit(1);
@@ -296,7 +333,7 @@ static pid_t sleeper(int restrict_to_abi)
 static int cell_kills_all(void)
 {
     int abi = sp_landlock_abi(), status;
-    if (sp_landlock_cell(abi, ws, ws_fd, NULL) != 0)
+    if (sp_landlock_cell(abi, ws, ws_fd, NULL, NULL) != 0)
         return 2;
     pid_t one = sleeper(abi), two = sleeper(abi);
     if (one < 0 || two < 0 || getpid() > 10)
@@ -369,7 +406,7 @@ START_TEST(abstract_sockets)
     pid_t pid = fork();
     int status;
     if (pid == 0) {
-        int r = sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL);
+        int r = sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL);
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         bool denied = connect(fd, (struct sockaddr *)&a, len) != 0 && errno == EPERM;
         _exit(r == 0 && denied ? 0 : 1);
@@ -386,8 +423,8 @@ START_TEST(lower_abi)
     char p[600];
     if (abi > sp_landlock_abi())
         return;
-    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, shell), 0);
-    ck_assert_int_eq(sp_landlock_command(abi, ws, ws_fd, shell), 0);
+    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, shell, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(abi, ws, ws_fd, shell, NULL), 0);
     ck_assert_int_eq(run_program("/bin/true"), 0);
     ck_assert_int_eq(try_open(secret, O_RDONLY), EACCES);
     ck_assert_int_eq(sp_landlock_files(abi, ws_fd), 0);
@@ -404,6 +441,7 @@ int main(void)
     TCase *t = tcase_create("rules");
     tcase_set_timeout(t, 50);
     tcase_add_test(t, text_form);
+    tcase_add_test(t, each_line);
     tcase_add_test(t, no_kernel);
     suite_add_tcase(s, t);
     if (sp_landlock_abi() > 0 && geteuid() == 0 && access(ROOT, F_OK) == 0) {

@@ -91,4 +91,9 @@ struct sp_slice sp_etag_single(struct sp_slice list);
 /* RFC 9110 13.2.2 for GET/HEAD: 0 go on, 304, or 412. *use_range: If-Range lets Range count. */
 int sp_conditions(const struct sp_head *h, struct sp_slice etag, int64_t mtime, bool *use_range);
 
+/* ---- content negotiation ---- */
+/* The value of Accept names text/event-stream, not less than application/json. A wildcard doesn't
+ * name it. p NULL: false. */
+bool sp_accept_events(struct sp_slice accept);
+
 #endif

@@ -82,6 +82,7 @@ static const struct name values[] = {
     N(TIOCSTI),
     {"TIOCLINUX", 0x541cu},
     N(TIOCGWINSZ),
+    N(TIOCOUTQ),
     N(TCGETS),
     N(FIONBIO),
     N(FIONREAD),

@@ -149,6 +149,7 @@ void exec_body_ready(struct conn *c)
     if (c->exec != NULL) {
         c->exec->out.fd = c->exec->err.fd = -1;
         c->exec->conn = c;
+        c->exec->live = sp_accept_events(c->head.accept);
         c->exec->in = req.stdin_text;
         c->exec->in_len = req.stdin_len;
         bool has_stdin = req.stdin_text != NULL;
@@ -169,7 +170,7 @@ void exec_body_ready(struct conn *c)
 
 /* ---- the pipes ---- */
 
-static void capture_end(struct capture *cap)
+void exec_capture_end(struct capture *cap)
 {
     if (cap->sock != NULL)
         h2o_socket_close(cap->sock);
@@ -210,7 +211,7 @@ static void capture_read(struct capture *cap, size_t turn)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
-            capture_end(cap);
+            exec_capture_end(cap);
             return;
         }
         got += (size_t)n;
@@ -256,7 +257,7 @@ static void feed_stdin(h2o_socket_t *sock, const char *err)
     x->in = NULL;
 }
 
-static h2o_socket_t *watch(struct conn *c, int fd)
+h2o_socket_t *exec_watch(struct conn *c, int fd)
 {
     h2o_socket_t *s = h2o_evloop_socket_create(front.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
     s->data = c;
@@ -266,8 +267,8 @@ static h2o_socket_t *watch(struct conn *c, int fd)
 static void on_arm(h2o_timeout_entry_t *entry)
 {
     struct exec_state *x = H2O_STRUCT_FROM_MEMBER(struct exec_state, arm, entry);
-    x->out.sock = watch(x->conn, x->out.fd);
-    x->err.sock = watch(x->conn, x->err.fd);
+    x->out.sock = exec_watch(x->conn, x->out.fd);
+    x->err.sock = exec_watch(x->conn, x->err.fd);
     h2o_socket_read_start(x->out.sock, on_out);
     h2o_socket_read_start(x->err.sock, on_err);
 }
@@ -285,12 +286,16 @@ static void started(struct conn *c, struct sp_frame *f)
     c->state = CONN_EXEC;
     x->out.fd = sp_frame_take_fd(f, 0);
     x->err.fd = sp_frame_take_fd(f, 1);
-    x->arm.cb = on_arm;
-    h2o_timeout_link(front.loop, &front.clocks[CLOCK_ARM], &x->arm);
     if (has_stdin) {
-        x->in_sock = watch(c, sp_frame_take_fd(f, 2));
+        x->in_sock = exec_watch(c, sp_frame_take_fd(f, 2));
         feed_stdin(x->in_sock, NULL);
     }
+    if (x->live) {
+        events_begin(c);
+        return;
+    }
+    x->arm.cb = on_arm;
+    h2o_timeout_link(front.loop, &front.clocks[CLOCK_ARM], &x->arm);
 }
 
 static void disarm(struct exec_state *x)
@@ -306,7 +311,7 @@ static void capture_finish(struct capture *cap)
     int left = 0;
     if (cap->fd >= 0 && ioctl(cap->fd, FIONREAD, &left) == 0 && left > 0)
         capture_read(cap, (size_t)left);
-    capture_end(cap);
+    exec_capture_end(cap);
     if (cap->truncated)
         cap->len = sp_utf8_whole(cap->buf, cap->len);
 }
@@ -315,13 +320,17 @@ static void exited(struct conn *c, const struct sp_msg *m)
 {
     struct exec_state *x = c->exec;
     disarm(x);
-    capture_finish(&x->out);
-    capture_finish(&x->err);
     x->exit_code = m->exit_code;
     x->signal = m->signal;
     x->flags = m->flags;
     x->duration_us = m->duration_us;
     link_forget(c, false);
+    if (x->ev != NULL) {
+        events_exited(c);
+        return;
+    }
+    capture_finish(&x->out);
+    capture_finish(&x->err);
     reply_head(c, 200, "application/json", exec_result_length(c), "");
     if (c->state == CONN_DEAD)
         return;
@@ -331,16 +340,24 @@ static void exited(struct conn *c, const struct sp_msg *m)
     reply_start(c);
 }
 
+/* Also after the head of a stream is out, where only an event can say it. */
+void exec_failed(struct conn *c, enum sp_err e)
+{
+    if (c->state == CONN_EVENTS)
+        events_failed(c, e);
+    else
+        reply_error_extra(c, e, NULL, e == SP_E_BUSY ? "Retry-After: 1\r\n" : "");
+}
+
 void exec_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)
 {
     if (m->op == SP_OP_STARTED && c->state == CONN_WAIT) {
         started(c, f);
-    } else if (m->op == SP_OP_EXITED && c->state == CONN_EXEC) {
+    } else if (m->op == SP_OP_EXITED && (c->state == CONN_EXEC || c->state == CONN_EVENTS)) {
         exited(c, m);
     } else if (m->op == SP_OP_FAIL) {
         link_forget(c, false);
-        reply_error_extra(c, (enum sp_err)m->err, NULL,
-                          m->err == SP_E_BUSY ? "Retry-After: 1\r\n" : "");
+        exec_failed(c, (enum sp_err)m->err);
     } else {
         conn_close(c);
     }
@@ -352,8 +369,9 @@ void exec_free(struct conn *c)
     if (x == NULL)
         return;
     disarm(x);
-    capture_end(&x->out);
-    capture_end(&x->err);
+    events_free(x);
+    exec_capture_end(&x->out);
+    exec_capture_end(&x->err);
     if (x->in_sock != NULL)
         h2o_socket_close(x->in_sock);
     free(x->in);

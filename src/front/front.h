@@ -20,6 +20,7 @@ enum conn_state {
     CONN_JSON,   /* reading an /execute body */
     CONN_WAIT,   /* the broker works */
     CONN_EXEC,   /* a command runs */
+    CONN_EVENTS, /* a command runs, or ran, and its output is sent as it comes */
     CONN_UPLOAD, /* bytes go into the pipe */
     CONN_SEND,   /* an answer is on its way */
     CONN_LINGER, /* answered, the rest of the input is thrown away so that no reset eats the answer
@@ -34,7 +35,8 @@ enum conn_clock {
     CLOCK_STALL,
     CLOCK_LINGER,
     CLOCK_HANGUP,
-    CLOCK_ARM, /* of an exec_state, not of a connection */
+    CLOCK_ARM,  /* of an exec_state, not of a connection */
+    CLOCK_BEAT, /* of events */
     CLOCK_COUNT
 };
 
@@ -47,10 +49,14 @@ struct capture {
     bool truncated;
 };
 
+struct events; /* in events.c */
+
 struct exec_state {
     struct capture out, err;
     h2o_timeout_entry_t arm; /* when the loop is to watch out and err */
     struct conn *conn;
+    bool live;             /* events are asked for */
+    struct events *ev;     /* NULL before the first event, and for a plain answer */
     h2o_socket_t *in_sock; /* stdin's pipe, NULL when there is none or it is done */
     char *in;              /* text for stdin, owned */
     size_t in_len, in_pos;
@@ -144,6 +150,11 @@ void reply_json(struct conn *c, int status, const char *extra, const char *json,
 void reply_error(struct conn *c, enum sp_err e, const char *sentence); /* sentence NULL: default */
 void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra);
 bool reply_append(struct conn *c, const void *p, size_t n);
+/* {"error":...,"code":...}; cap >= 1000. Returns its length. */
+size_t reply_error_text(char *json, size_t cap, enum sp_err e, const char *sentence);
+void reply_events_head(struct conn *c); /* of an answer whose end isn't known; keeps the request */
+int reply_flush(struct conn *c);  /* what is in out: 1 all sent, 0 the socket is full, -1 broken */
+void reply_wait(struct conn *c);  /* on, by the state, when the socket has room */
 void reply_start(struct conn *c); /* state SEND, and write what can be written */
 
 /* route.c */
@@ -154,10 +165,21 @@ void exec_body_ready(struct conn *c);
 void exec_begin(struct conn *c);
 void exec_read_body(struct conn *c);
 void exec_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
+void exec_failed(struct conn *c, enum sp_err e); /* the request is forgotten already */
 void exec_free(struct conn *c);
+h2o_socket_t *exec_watch(struct conn *c, int fd);
+void exec_capture_end(struct capture *cap);
 /* result.c */
 bool exec_result_fill(struct conn *c);
 uint64_t exec_result_length(struct conn *c);
+/* How it ended, as members of an object, without braces. */
+size_t exec_result_members(const struct exec_state *x, char *buf, size_t n);
+/* events.c */
+void events_begin(struct conn *c);
+void events_pump(struct conn *c);
+void events_exited(struct conn *c);
+void events_failed(struct conn *c, enum sp_err e);
+void events_free(struct exec_state *x);
 
 /* files.c, upload.c */
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir);

@@ -124,7 +124,7 @@ static void broker_lost(void)
             continue;
         link_forget(c, false);
         c->unread_body = true;
-        reply_error(c, SP_E_CELL_LOST, NULL);
+        exec_failed(c, SP_E_CELL_LOST);
     }
     _exit(SP_EXIT_NO_BROKER);
 }

@@ -67,12 +67,11 @@ bool reply_append(struct conn *c, const void *p, size_t n)
     return true;
 }
 
-void reply_head(struct conn *c, int status, const char *type, uint64_t length, const char *extra)
+static void put_head(struct conn *c, int status, const char *type, const char *framing,
+                     const char *extra)
 {
     static time_t date_at = -1;
     static char date[32];
-    /* One answer a request: what the broker may still say must not meet a half-sent one. */
-    link_forget(c, true);
     time_t now = time(NULL);
     if (now != date_at) {
         sp_http_date(now, date);
@@ -86,20 +85,37 @@ void reply_head(struct conn *c, int status, const char *type, uint64_t length, c
         connection = "Connection: close\r\n";
     else if (c->head.minor == 0)
         connection = "Connection: keep-alive\r\n";
-    char len[48] = "";
-    if (status != 204 && status != 304)
-        snprintf(len, sizeof len, "Content-Length: %llu\r\n", (unsigned long long)length);
     char head[1024];
     int n = snprintf(head, sizeof head,
                      "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s"
                      "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n\r\n",
                      status, status_text(status), date, connection,
                      type != NULL ? "Content-Type: " : "", type != NULL ? type : "",
-                     type != NULL ? "\r\n" : "", len, extra);
+                     type != NULL ? "\r\n" : "", framing, extra);
     c->status = status;
     c->out_len = c->out_pos = 0;
     if (n < 0 || (size_t)n >= sizeof head || !reply_append(c, head, (size_t)n))
         conn_close(c);
+}
+
+void reply_head(struct conn *c, int status, const char *type, uint64_t length, const char *extra)
+{
+    /* One answer a request: what the broker may still say must not meet a half-sent one. */
+    link_forget(c, true);
+    char len[48] = "";
+    if (status != 204 && status != 304)
+        snprintf(len, sizeof len, "Content-Length: %llu\r\n", (unsigned long long)length);
+    put_head(c, status, type, len, extra);
+}
+
+/* A proxy that gathers answers before it passes them on would make the stream useless. */
+void reply_events_head(struct conn *c)
+{
+    const bool chunks = c->head.minor > 0;
+    if (!chunks)
+        c->close_after = true; /* which is how HTTP/1.0 sees the end */
+    put_head(c, 200, "text/event-stream", chunks ? "Transfer-Encoding: chunked\r\n" : "",
+             "X-Accel-Buffering: no\r\n");
 }
 
 void reply_json(struct conn *c, int status, const char *extra, const char *json, size_t n)
@@ -114,19 +130,25 @@ void reply_json(struct conn *c, int status, const char *extra, const char *json,
     reply_start(c);
 }
 
-void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra)
+size_t reply_error_text(char *json, size_t cap, enum sp_err e, const char *sentence)
 {
     if (sentence == NULL || sentence[0] == '\0')
         sentence = sp_err_text(e);
-    char json[1024];
-    int n = snprintf(json, sizeof json, "{\"error\":\"");
+    int n = snprintf(json, cap, "{\"error\":\"");
     size_t used, at = (size_t)n;
     at += sp_json_escape(sentence, strlen(sentence), json + at, 800, &used);
-    n = snprintf(json + at, sizeof json - at, "\",\"code\":\"%s\"}\n", sp_err_name(e));
+    return at + (size_t)snprintf(json + at, cap - at, "\",\"code\":\"%s\"}", sp_err_name(e));
+}
+
+void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra)
+{
+    char json[1024];
+    size_t n = reply_error_text(json, sizeof json - 1, e, sentence);
+    json[n++] = '\n';
     /* Whatever of the body was not read can't be told from a next request. */
     if (c->head.chunked || c->body_left > 0)
         c->unread_body = true;
-    reply_json(c, sp_err_status(e), extra, json, at + (size_t)n);
+    reply_json(c, sp_err_status(e), extra, json, n);
 }
 
 void reply_error(struct conn *c, enum sp_err e, const char *sentence)
@@ -148,9 +170,11 @@ static void on_writable(h2o_socket_t *sock, const char *err)
     c->write_armed = false;
     if (c->state == CONN_SEND)
         pump(c);
+    else if (c->state == CONN_EVENTS)
+        events_pump(c);
 }
 
-static void wait_writable(struct conn *c)
+void reply_wait(struct conn *c)
 {
     if (c->write_armed)
         return;
@@ -158,8 +182,7 @@ static void wait_writable(struct conn *c)
     h2o_socket_notify_write(c->sock, on_writable);
 }
 
-/* 1 all out, 0 the socket is full, -1 broken. */
-static int flush_out(struct conn *c)
+int reply_flush(struct conn *c)
 {
     while (c->out_pos < c->out_len) {
         int more = c->fill != NULL || c->file_left > 0 ? MSG_MORE : 0;
@@ -176,7 +199,7 @@ static int flush_out(struct conn *c)
     return 1;
 }
 
-/* As flush_out; 2: enough for this turn. */
+/* As reply_flush; 2: enough for this turn. */
 static int flush_file(struct conn *c)
 {
     uint64_t turn = 0;
@@ -204,7 +227,7 @@ static int flush_file(struct conn *c)
 static void pump(struct conn *c)
 {
     for (;;) {
-        int r = flush_out(c);
+        int r = reply_flush(c);
         if (r == 1 && c->fill != NULL) {
             if (!c->fill(c))
                 c->fill = NULL;
@@ -215,7 +238,7 @@ static void pump(struct conn *c)
         if (r == 1)
             r = flush_file(c);
         if (r == 0 || r == 2) {
-            wait_writable(c);
+            reply_wait(c);
             return;
         }
         if (r < 0)

@@ -19,7 +19,7 @@ static const char *signal_name(unsigned sig)
     return sig < sizeof names / sizeof *names ? names[sig] : NULL;
 }
 
-static size_t tail(const struct exec_state *x, char *buf, size_t n)
+size_t exec_result_members(const struct exec_state *x, char *buf, size_t n)
 {
     char sig[24] = "null";
     const char *name = signal_name(x->signal);
@@ -27,12 +27,18 @@ static size_t tail(const struct exec_state *x, char *buf, size_t n)
         snprintf(sig, sizeof sig, "\"%s\"", name);
     else if (x->signal != 0)
         snprintf(sig, sizeof sig, "\"SIG%u\"", (unsigned)x->signal);
-    int r = snprintf(buf, n,
-                     "\",\"exit_code\":%d,\"signal\":%s,\"timed_out\":%s,\"stdout_truncated\":%s,"
-                     "\"stderr_truncated\":%s,\"duration_ms\":%llu}\n",
+    int r = snprintf(buf, n, "\"exit_code\":%d,\"signal\":%s,\"timed_out\":%s,\"duration_ms\":%llu",
                      x->exit_code, sig, (x->flags & SP_EXIT_TIMED_OUT) != 0 ? "true" : "false",
-                     x->out.truncated ? "true" : "false", x->err.truncated ? "true" : "false",
                      (unsigned long long)(x->duration_us / 1000));
+    return r > 0 ? (size_t)r : 0;
+}
+
+static size_t tail(const struct exec_state *x, char *buf, size_t n)
+{
+    char how[200];
+    (void)exec_result_members(x, how, sizeof how);
+    int r = snprintf(buf, n, "\",%s,\"stdout_truncated\":%s,\"stderr_truncated\":%s}\n", how,
+                     x->out.truncated ? "true" : "false", x->err.truncated ? "true" : "false");
     return r > 0 ? (size_t)r : 0;
 }
 

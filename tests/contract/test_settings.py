@@ -1,5 +1,7 @@
 """Settings: a bad value ends with status 2 and one sentence, before anything is started."""
+import grp
 import os
+import pwd
 import socket
 
 import pytest
@@ -75,6 +77,18 @@ def test_workspace_is_required_or_has_a_default(start):
     assert report is None or report["status"] == 2
     if report is None:
         d.wait_up()
+
+
+def test_users_by_name(start):
+    """Out of /etc/passwd and /etc/group."""
+    games, mail = pwd.getpwnam("games"), grp.getgrnam("mail")
+
+    def prepare(d):
+        os.chown(d.ws, games.pw_uid, games.pw_gid)
+    d = start(env={"SALLYPORT_USER": "games:mail"}, prepare=prepare)
+    assert d.run("id -u; id -g")["stdout"] == f"{games.pw_uid}\n{mail.gr_gid}\n"
+    for value in ("no-such-user", "games:no-such-group"):
+        assert "no-such" in ends_with_2(start(up=False, env={"SALLYPORT_USER": value}), "SALLYPORT_USER")
 
 
 def test_workspace_is_the_root(start):

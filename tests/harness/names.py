@@ -5,6 +5,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("SALLYPORT_BIN", ROOT / "build" / "sallyport")).resolve()
+STATIC = pathlib.Path(os.environ.get("SALLYPORT_STATIC", ROOT / "build-static" / "sallyport")).resolve()
 
 WORKSPACE = "SANDBOX_WORKSPACE"
 PORT = "SANDBOX_PORT"

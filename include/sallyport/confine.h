@@ -44,6 +44,9 @@ int sp_filters_install(enum sp_filter f);
 /* no_new_privs, non-dumpable, PR_SET_PDEATHSIG(SIGKILL) if die_with_parent, umask 022, core limit
  * 0. 0 or -errno. */
 int sp_confine_basics(bool die_with_parent);
+/* Makes the caller take in the orphans below it. 1 where the kernel lets none but the first process
+ * of a PID namespace do that (gVisor before 2023), 0 or -errno. */
+int sp_confine_reaper(void);
 /* Permitted, effective and inheritable set: only keep (array of CAP_* numbers), and of those only
  * what is permitted now; ambient set: empty; bounding set: empty, if CAP_SETPCAP is there to lower
  * it. A role of user id 0 that is started later inherits keep. libcap-ng. 0 or -errno. */

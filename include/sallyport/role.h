@@ -36,6 +36,7 @@ struct sp_config {
     int landlock_abi;   /* 0 none */
     bool signal_scope;  /* Landlock ABI >= 6 in use: kill(-1) stays inside */
     bool own_uid;       /* command_uid belongs to commands alone */
+    bool adopts;        /* the cell and the broker take in orphans below them */
     bool use_openat2;   /* false forces the component walk */
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
         limit_open_files; /* 0 none */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
@@ -137,7 +138,8 @@ static int place(const struct launch *l, int *exec_fd)
         if (parked[i] < 0)
             return errno;
     }
-    if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
+    /* Not ~0: gVisor takes the numbers for signed, as descriptors are. */
+    if (syscall(SYS_close_range, 3, INT_MAX, CLOSE_RANGE_CLOEXEC) != 0)
         return errno;
     if (dup2(null_fd, STDIN_FILENO) < 0)
         return errno;

@@ -29,8 +29,8 @@ static int confine(const struct sp_config *cfg)
 {
     const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
     int r = sp_filters_load();
-    if (r == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
-        r = -errno;
+    int reaper = r == 0 ? sp_confine_reaper() : r;
+    r = reaper > 0 ? 0 : reaper; /* main has refused where orphans can't be ended otherwise */
     if (r == 0)
         r = sp_confine_caps(keep, cfg->switch_uid ? 3 : 0);
     if (r == 0)

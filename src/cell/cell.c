@@ -292,7 +292,8 @@ static int start(struct sp_cell *c, const char **what)
     }
     if (err == 0) {
         *what = "becoming the reaper of orphans";
-        err = prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? 0 : -errno;
+        err = sp_confine_reaper();
+        err = err > 0 ? 0 : err; /* main has refused where orphans can't be ended otherwise */
     }
     if (err == 0) {
         *what = "giving up ids and capabilities";

@@ -220,7 +220,7 @@ bool sp_exec_children(struct sp_cell *c)
         x->end_ns = sp_now_ns();
         x->status = 0xff00;
     }
-    if (none_left)
+    if (none_left && sp_tree_gone(&x->tree))
         return exited(c);
     if (x->state == SP_EXEC_KILLING)
         x->next_ms = sp_tree_kill(&x->tree);
@@ -249,7 +249,7 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms)
     if (x->state == SP_EXEC_IDLE)
         return;
     sp_tree_begin(&x->tree, x->spawn.pid);
-    while (!sp_tree_reap(x->spawn.pid, &x->status, &ended)) {
+    while (!sp_tree_reap(x->spawn.pid, &x->status, &ended) || !sp_tree_gone(&x->tree)) {
         if (sp_now_ns() > until) {
             sp_log(SP_LOG_ERROR, "a command's processes outlive the cell");
             return;

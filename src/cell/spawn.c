@@ -8,6 +8,7 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -62,7 +63,7 @@ NO_SANITIZE static int child_main(void *arg)
     if (fchdir(j->cwd) != 0)
         give_up(j, SP_SPAWN_CHDIR, errno);
     /* All are close-on-exec; that of a library that forgot would be closed here. */
-    (void)syscall(SYS_close_range, 3u, ~0u, 0u);
+    (void)syscall(SYS_close_range, 3, INT_MAX, 0); /* not ~0: gVisor takes them for signed */
     (void)setrlimit(RLIMIT_NOFILE, &s->files); /* can only fail where it was lowered meanwhile */
     if (s->limits) {
         int err = sp_confine_limits(s->config);

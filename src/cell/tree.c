@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,6 +37,9 @@ void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
     snprintf(ours, sizeof ours, "%d", (int)t->self);
     if (n <= 0 || strcmp(self, ours) != 0)
         t->proc = -1;
+    int adopts = 0;
+    (void)prctl(PR_GET_CHILD_SUBREAPER, &adopts, 0, 0, 0);
+    t->adopts = adopts != 0 || t->self == 1;
     bool bounded = signal_scope || (own_uid && geteuid() != 0);
     t->method = bounded ? SP_TREE_KILL_ALL : SP_TREE_WALK;
 }
@@ -56,6 +60,13 @@ bool sp_tree_reap(pid_t shell, int *status, bool *ended)
             *ended = true;
         }
     }
+}
+
+bool sp_tree_gone(const struct sp_tree *t)
+{
+    if (t->adopts || t->method != SP_TREE_KILL_ALL)
+        return true;
+    return kill(-1, SIGKILL) != 0 && errno == ESRCH;
 }
 
 /* ---- the walk ---- */

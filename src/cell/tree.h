@@ -20,7 +20,8 @@ struct sp_tree_proc {
 
 struct sp_tree {
     enum sp_tree_method method;
-    int proc; /* /proc, opened before confinement; -1 none */
+    bool adopts; /* orphans become ours */
+    int proc;    /* /proc, opened before confinement; -1 none */
     pid_t self, shell;
     unsigned rounds; /* of sp_tree_kill since sp_tree_begin */
     bool warned;
@@ -35,6 +36,9 @@ void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid);
 /* Reaps what has ended. True: no child is left. When `shell` is among them *ended is set, and
  * *status to its wait status. */
 bool sp_tree_reap(pid_t shell, int *status, bool *ended);
+/* Once sp_tree_reap says so: true if none is left anywhere. Where orphans become another's children
+ * no child says nothing; kill(-1) finds them, and kills. */
+bool sp_tree_gone(const struct sp_tree *t);
 void sp_tree_begin(struct sp_tree *t, pid_t shell);
 /* One bounded round of signals, to be repeated after each SIGCHLD or the returned milliseconds (1
  * to 50) until sp_tree_reap says that none is left. */

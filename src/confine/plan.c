@@ -131,6 +131,7 @@ static void probe(struct sp_plan *p, struct sp_config *c, const struct choice *o
             state(&p->layer[i], false, "disabled");
     if (!p->layer[SP_LAYER_UID].active)
         c->own_uid = false;
+    c->adopts = sp_probe_reaper() == 0;
     c->use_openat2 = p->layer[SP_LAYER_OPENAT2].active;
 }
 

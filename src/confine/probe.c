@@ -59,23 +59,44 @@ static int ids(const struct args *a)
     return sp_confine_ids(a->uid, a->gid);
 }
 
-/* A filter that answers getppid, and only that, with ENOTTY. */
-static int seccomp_works(const struct args *a)
+/* A filter that does one thing to getppid, and nothing to any other call. */
+static int filter_getppid(uint32_t action)
 {
     struct sock_filter ins[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+        BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog prog = {sizeof ins / sizeof ins[0], ins};
+    int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : -errno;
+    if (r == 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
+        r = -errno;
+    return r;
+}
+
+/* Ends by SIGSYS, where a filter may kill. */
+static int dies_of_it(const struct args *a)
+{
+    (void)a;
+    int r = filter_getppid(SECCOMP_RET_KILL_PROCESS);
+    if (r == 0)
+        (void)syscall(SYS_getppid);
+    return r == 0 ? -ENOSYS : r;
+}
+
+static int seccomp_works(const struct args *a)
+{
     uint32_t kill_process = SECCOMP_RET_KILL_PROCESS;
-    int r = no_new_privs(a);
+    /* gVisor filters, but can't be asked: EINVAL. (It ends the thread, not the process.) */
+    if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill_process) != 0 && errno != EINVAL)
+        return -errno;
+    int r = in_child(dies_of_it, *a);
+    if (r != -ESRCH)
+        return r == 0 ? -ENOSYS : r;
+    r = filter_getppid(SECCOMP_RET_ERRNO | ENOTTY);
     if (r != 0)
         return r;
-    if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill_process) != 0 ||
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
-        return -errno;
     return syscall(SYS_getppid) == -1 && errno == ENOTTY ? 0 : -ENOSYS;
 }
 
@@ -128,6 +149,18 @@ int sp_probe_landlock(int abi)
 int sp_probe_signal_scope(int abi)
 {
     return abi < 6 ? -ENOSYS : in_child(signal_scope, (struct args){.abi = abi});
+}
+
+/* In a child: for the first process of a PID namespace it always works. */
+static int reaper(const struct args *a)
+{
+    (void)a;
+    return sp_confine_reaper() == 0 ? 0 : -EINVAL;
+}
+
+int sp_probe_reaper(void)
+{
+    return in_child(reaper, (struct args){0});
 }
 
 int sp_probe_openat2(void)

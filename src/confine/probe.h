@@ -13,5 +13,6 @@ int sp_probe_seccomp(void);
 int sp_probe_landlock(int abi);
 int sp_probe_signal_scope(int abi);
 int sp_probe_openat2(void);
+int sp_probe_reaper(void);
 
 #endif

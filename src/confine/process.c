@@ -50,6 +50,13 @@ int sp_confine_basics(bool die_with_parent)
     return lower(RLIMIT_CORE, 0);
 }
 
+int sp_confine_reaper(void)
+{
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+        return 0;
+    return errno == EINVAL ? 1 : -errno;
+}
+
 static bool kept(const int *keep, int n, unsigned cap)
 {
     for (int i = 0; i < n; i++)
@@ -107,6 +114,14 @@ static int set_caps(const bool may[64], bool setpcap)
     return capng_apply(CAPNG_SELECT_CAPS) == 0 ? 0 : -EPERM;
 }
 
+/* EINVAL: a kernel without ambient capabilities (gVisor), so none is set. */
+static int clear_ambient(void)
+{
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 && errno != EINVAL)
+        return -errno;
+    return 0;
+}
+
 int sp_confine_caps(const int *keep, int n)
 {
     if (n < 0 || (n > 0 && keep == NULL))
@@ -117,11 +132,12 @@ int sp_confine_caps(const int *keep, int n)
     for (unsigned cap = 0; cap < 64; cap++)
         may[cap] = kept(keep, n, cap) && cap <= CAP_LAST_CAP &&
                    capng_have_capability(CAPNG_PERMITTED, cap) == 1;
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
-        return -errno;
+    int r = clear_ambient();
+    if (r != 0)
+        return r;
     /* What is kept becomes inheritable while the bounding set still allows that; then the bounding
      * set goes, whole: a child of user id 0 has after exec what it inherits, and nothing else. */
-    int r = set_caps(may, setpcap);
+    r = set_caps(may, setpcap);
     if (r == 0 && setpcap)
         r = drop_bounding();
     if (r == 0)
@@ -158,8 +174,9 @@ int sp_confine_ids(uid_t uid, gid_t gid)
     if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0)
         return -errno;
     capng_clear(CAPNG_SELECT_CAPS);
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
-        return -errno;
+    int r = clear_ambient();
+    if (r != 0)
+        return r;
     if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_way_back(uid, gid))
         return -EPERM;
     if (capng_get_caps_process() != 0 || capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)

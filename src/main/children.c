@@ -3,6 +3,7 @@
  * wherever they wait. main trusts neither role: of what they say it only reads UP and BREACH. */
 #include "main/supervise.h"
 
+#include "sallyport/confine.h"
 #include "sallyport/log.h"
 #include "sallyport/proto.h"
 #include "sallyport/sweep.h"
@@ -38,8 +39,11 @@ int children_init(struct super *s)
         sigaddset(&set, sigs[i]);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL); /* ignored by our parent, it would reap behind our back */
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -errno;
+    int reaper = sp_confine_reaper();
+    if (reaper < 0)
+        return reaper;
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     s->broker = (struct child){.name = "broker", .chan = {.fd = -1}};
     s->front = (struct child){.name = "front", .chan = {.fd = -1}};

@@ -1,7 +1,7 @@
 /* ids.c: who runs as whom, and whether commands can use the workspace and the shell at all. Reads
  * /etc/passwd and /etc/group alone: the name service switch loads the host's libraries, which the
- * static file must not, and both builds should answer alike. Trusts the operator. What can be found wrong here is
- * refused here, in a sentence, rather than in each command's failure. */
+ * static file must not, and both builds should answer alike. Trusts the operator. What can be found
+ * wrong here is refused here, in a sentence, rather than in each command's failure. */
 #include "main/settings.h"
 
 #include "sallyport/confine.h"

@@ -106,6 +106,19 @@ static void bound_the_walk(struct sp_config *c)
            (unsigned long long)c->limit_procs);
 }
 
+/* Where orphans go to another process than the cell, their absence can't be told by having no
+ * child: only a user that is the commands' alone lets kill(-1) find them, and none left. */
+static int can_end_trees(const struct sp_config *c, char *err, size_t errlen)
+{
+    if (c->adopts || c->own_uid)
+        return 0;
+    (void)snprintf(err, errlen,
+                   "This kernel gives a command's orphans to its first process alone "
+                   "(PR_SET_CHILD_SUBREAPER is refused), so they couldn't be ended: start as root "
+                   "with a user of the commands' own in SALLYPORT_USER.");
+    return -1;
+}
+
 int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const *envp, char *err,
                  size_t errlen)
 {
@@ -131,6 +144,8 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
      * theirs. */
     if (s->cfg.own_uid && (set.user == NULL || ids_in_use(s->cfg.command_uid)))
         s->cfg.own_uid = false;
+    if (can_end_trees(&s->cfg, err, errlen) != 0)
+        return -1;
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;

@@ -75,6 +75,8 @@ int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const 
                         const char *added);
 /* file thread: the workspace alone. */
 int sp_landlock_files(int abi, int workspace_fd);
+/* a thread that only reads the workspace, an archive's. */
+int sp_landlock_reader(int abi, int workspace_fd);
 
 /* ---- the paths of commands, as text: docs/policy.md "command.landlock" ---- */
 enum sp_path_word {

@@ -38,13 +38,16 @@ static void log_plan(const struct sp_plan *p)
     }
 }
 
-static int build_filters(const struct sp_plan *plan, char *err, size_t errlen)
+static int build_filters(const struct sp_plan *plan, const char *policy, size_t len, char *err,
+                         size_t errlen)
 {
     struct sp_policy_error e = {0};
-    int fd = sp_filters_build(plan, &e);
+    int fd = sp_filters_build(plan, policy, len, &e);
     if (fd >= 0)
         return fd;
-    if (e.text[0] != '\0')
+    if (e.text[0] != '\0' && e.added) /* as a whole too long, as each rule was looked at */
+        (void)snprintf(err, errlen, "SALLYPORT_COMMAND_POLICY: line %d: %s.", e.line, e.text);
+    else if (e.text[0] != '\0')
         (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
     else
         (void)refuse(err, errlen, "can't build the filters", fd);
@@ -74,7 +77,7 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
     s->self_fd = sp_role_init_self(false);
     if (s->self_fd < 0)
         return refuse(err, errlen, "can't open our own binary at /proc/self/exe", s->self_fd);
-    s->filters_fd = build_filters(plan, err, errlen);
+    s->filters_fd = build_filters(plan, s->policy, s->policy_len, err, errlen);
     if (s->filters_fd < 0)
         return -1;
     if (listen_open(&s->listeners, set, envp, err, errlen) != 0)
@@ -123,8 +126,7 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
                  size_t errlen)
 {
     struct settings set;
-    char ids_warning[300], *policy;
-    size_t policy_len;
+    char ids_warning[300];
     memset(s, 0, sizeof *s);
     sp_log_init("main", SP_LOG_INFO);
     if (settings_read(&set, envp, err, errlen) != 0)
@@ -134,7 +136,7 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
     if (config_make(&set, &s->cfg, &s->workspace_fd, err, errlen) != 0 ||
         ids_choose(&set, &s->cfg, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
-        added_read(&set, &s->cfg, &policy, &policy_len, err, errlen) != 0)
+        added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
         return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
@@ -148,6 +150,9 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
         return -1;
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
+        return -1;
+    if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
+        added_try(&set, &s->cfg, s->policy, s->policy_len, err, errlen) != 0)
         return -1;
     if (check)
         return 0;

@@ -23,6 +23,8 @@ struct super {
     uint64_t shutdown_ms;
     int config_fd, filters_fd, workspace_fd, self_fd, signal_fd;
     struct child broker, front;
+    char *policy; /* the operator's system call rules for commands, or NULL */
+    size_t policy_len;
     unsigned stops; /* SIGTERM, SIGINT, SIGQUIT so far */
 };
 

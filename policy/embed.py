@@ -1,13 +1,13 @@
 """embed.py OUT FILE...: writes the files' texts as a C file with one array a file, and a table.
 
-With --append=EXTRA, the text of EXTRA follows the policies of the front and the cell (a sanitizer's
+With --append=EXTRA, the text of EXTRA follows the policies of the front, the cell and the registry (a sanitizer's
 needs; the broker's allows them anyhow, and a command's never gets more).
 --symbol=NAME is the table's name.
 """
 import os
 import sys
 
-ROLES = ("front.seccomp", "cell.seccomp")
+ROLES = ("front.seccomp", "cell.seccomp", "registry.seccomp")
 
 
 def main():

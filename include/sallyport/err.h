@@ -43,6 +43,11 @@ enum sp_err {
     SP_E_OVERLOADED,
     SP_E_BAD_VERSION,
     SP_E_NO_SPACE,
+    /* the box */
+    SP_E_UNAUTHORIZED,
+    SP_E_BAD_IDENTITY,
+    SP_E_IS_DIRECTORY,
+    SP_E_QUOTA,
     SP_E_COUNT
 };
 

@@ -16,6 +16,7 @@
 #define SP_ENV_COUNT_MAX 256u
 #define SP_ENV_BYTES_MAX 65000u /* of the encoded pairs */
 #define SP_ETAG_MAX 64u
+#define SP_KEY_LEN 32u /* of an identity, in the box */
 
 enum sp_op {
     /* front -> broker -> cell; id is the sender's, unique while the operation lives */
@@ -26,8 +27,7 @@ enum sp_op {
     SP_OP_COMMIT,   /* after READY, once all bytes are in the pipe and it is closed: DONE or FAIL */
     SP_OP_DELETE,   /* DONE or FAIL */
     SP_OP_USAGE,    /* DONE (size = bytes, ino = entries) or FAIL */
-    SP_OP_ARCHIVE,  /* a folder as tar: STREAM then DONE (size = bytes written, ino = entries) or
-                       FAIL, or FAIL alone. Closing the pipe ends it: FAIL */
+    SP_OP_REMOVE,   /* to the broker alone: a whole workspace goes. DONE or FAIL */
     /* cell -> broker -> front */
     SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
     SP_OP_EXITED,
@@ -35,7 +35,6 @@ enum sp_op {
     SP_OP_READY, /* fd: write end of a pipe */
     SP_OP_DONE,
     SP_OP_FAIL,
-    SP_OP_STREAM, /* fd: read end of a pipe; only what DONE follows is whole */
     /* main -> front, broker */
     SP_OP_DRAIN = 64, /* front: stop accepting, finish, exit 0. */
     SP_OP_KILL_ALL,   /* broker: kill running commands; refuse new ones */
@@ -43,16 +42,28 @@ enum sp_op {
     /* role -> main */
     SP_OP_UP, /* confined and ready */
     /* broker -> main */
-    SP_OP_BREACH /* the front broke the protocol and was let go: end it */
+    SP_OP_BREACH, /* the front broke the protocol and was let go: end it */
+    /* main -> broker, in the box */
+    SP_OP_REGISTRY, /* fd = socket of a new registry */
+    /* broker -> registry, in the box */
+    SP_OP_NAME,   /* key: which user id has it, or gets it now. NAMED or FAIL */
+    SP_OP_TOUCH,  /* key: it is in use at this moment. No answer */
+    SP_OP_RETIRE, /* key: its workspace goes. NAMED (the id stays taken) or FAIL */
+    SP_OP_FREED,  /* key: its workspace is gone, its id goes into quarantine. DONE or FAIL */
+    SP_OP_DUE,    /* size = seconds since 1970: one that is retired, or was last used before. NAMED
+                     or FAIL (NOT_FOUND: none) */
+    /* registry -> broker */
+    SP_OP_NAMED, /* key and uid */
+    SP_OP_COUNT
 };
 
 enum { SP_EXEC_STDIN = 1 };                        /* EXEC.flags */
 enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2 }; /* PUT.flags; NEW_ONLY = If-None-Match: * */
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
 enum { SP_OPEN_MUST_DIR = 1 };                            /* OPEN.flags: trailing slash */
-enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4 };
+enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };
 enum { SP_FILE_LISTING = 1 };
-enum { SP_DONE_CREATED = 1, SP_DONE_PARTIAL = 2 };  /* PARTIAL: ARCHIVE left something out */
+enum { SP_DONE_CREATED = 1 };
 enum { SP_CANCEL_GONE = 0, SP_CANCEL_TIMEOUT = 1 }; /* CANCEL.flags */
 
 struct sp_msg {
@@ -63,18 +74,19 @@ struct sp_msg {
     struct sp_slice command, cwd, env; /* env: NUL-separated "K=V\0" strings, checked */
     uint32_t nenv;
     uint64_t timeout_ms;
-    /* OPEN, PUT, DELETE, USAGE, ARCHIVE: workspace-relative, checked by sp_path_check; "" is the
-     * workspace
+    /* OPEN, PUT, DELETE, USAGE: workspace-relative, checked by sp_path_check; "" is the workspace
      */
     struct sp_slice path;
     struct sp_slice etag; /* PUT with IF_MATCH; DONE, FILE: without quotes */
     uint64_t size;        /* COMMIT, FILE, DONE */
     int64_t mtime_ns;     /* FILE, DONE */
-    uint64_t ino;         /* USAGE's and ARCHIVE's DONE: entries */
+    uint64_t ino;         /* USAGE's DONE: entries */
     int32_t exit_code;    /* EXITED: 0..255 */
     uint8_t signal;       /* EXITED: 0 none */
     uint64_t duration_us; /* EXITED */
     uint16_t err;         /* FAIL: enum sp_err */
+    struct sp_slice key;  /* whose workspace: SP_KEY_LEN bytes in the box, else empty */
+    uint32_t uid;         /* NAMED */
 };
 
 /* Writes m to buf (SP_FRAME_MAX). Length, or 0 when it breaks a limit. */

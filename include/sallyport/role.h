@@ -13,11 +13,14 @@
 enum sp_role_fd {
     SP_FD_MAIN = 3,    /* front, broker: SEQPACKET to main. cell: to the broker */
     SP_FD_CONFIG = 4,  /* sealed memfd with struct sp_config */
-    SP_FD_EXTRA = 5,   /* front: SEQPACKET to the broker. cell: the workspace folder. broker:
-                          the workspace folder */
+    SP_FD_EXTRA = 5,   /* front, registry: SEQPACKET to the broker. cell, broker: the workspace
+                          folder, in the box the folder of workspaces */
     SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
     SP_FD_SELF = 7     /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
 };
+
+enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
+#define SP_API_KEYS_MAX 8
 
 /* Settings that roles need, fixed size, copied as bytes between execs of one binary. */
 struct sp_config {
@@ -43,6 +46,20 @@ struct sp_config {
     int log_level;
     bool log_requests;
     char command_paths[16384]; /* the operator's path lines, as sp_landlock_each takes them */
+    /* the box */
+    uint32_t mode;    /* enum sp_mode. In the box `workspace` is the folder of workspaces, but in a
+                         cell's own copy its workspace; command_uid is 0 but in that copy */
+    char state[4096]; /* the registry's folder */
+    uid_t registry_uid, uid_min, uid_max;
+    gid_t registry_gid;
+    uint32_t max_running, queue_max, nkeys;
+    uint8_t api_key[SP_API_KEYS_MAX][32]; /* SHA-256 of each; not in a cell's copy */
+    uint64_t quota;                       /* bytes of a workspace, 0 none */
+    uint64_t retention_ms, sweep_interval_ms, cell_idle_ms;
+    uint32_t layers; /* one bit an active enum sp_layer */
+    bool log_json;
+    char cell_name[65]; /* a cell's copy: the workspace's name */
+    bool purge;         /* a cell's copy: empty the workspace, and end */
     uint32_t env_len;
     char env[65536]; /* base environment of commands: NUL-terminated "K=V" strings */
 };
@@ -76,5 +93,6 @@ int sp_role_init_self(bool inherited);
 int sp_front_main(void);
 int sp_broker_main(void);
 int sp_cell_main(void);
+int sp_registry_main(void);
 
 #endif

@@ -49,6 +49,10 @@ static const struct row rows[SP_E_COUNT] = {
     [SP_E_DRAINING] = {"draining", 503, "The daemon is shutting down."},
     [SP_E_OVERLOADED] = {"overloaded", 503, "The daemon is short of resources."},
     [SP_E_BAD_VERSION] = {"bad_version", 505, "Only HTTP/1.0 and HTTP/1.1 are supported."},
+    [SP_E_UNAUTHORIZED] = {"unauthorized", 401, "The request shows no valid key."},
+    [SP_E_BAD_IDENTITY] = {"bad_identity", 400, "The request's identity is not acceptable."},
+    [SP_E_IS_DIRECTORY] = {"is_directory", 400, "The path is a folder: list it instead."},
+    [SP_E_QUOTA] = {"quota_exceeded", 507, "The workspace's quota is used up."},
     [SP_E_NO_SPACE] = {"no_space", 507, "There is no space or quota left."},
 };
 

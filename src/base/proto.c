@@ -22,6 +22,9 @@ enum field {
     F_INO = 1 << 8,
     F_EXIT = 1 << 9, /* u32 exit code, u8 signal, u64 duration */
     F_ERR = 1 << 10,
+    F_KEY = 1 << 11,      /* or none */
+    F_MUST_KEY = 1 << 12, /* with F_KEY */
+    F_UID = 1 << 13,
 };
 
 struct shape {
@@ -32,40 +35,46 @@ struct shape {
     unsigned fields;
 };
 
-#define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM)
+#define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
+#define KEY (F_KEY | F_MUST_KEY)
 #define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
-#define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
 #define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH)
 
 /* clang-format off */
-static const struct shape shapes[SP_OP_BREACH + 1] = {
+static const struct shape shapes[SP_OP_COUNT] = {
     /*                 known  op     flags                fds   fields */
-    [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT},
+    [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
-    [SP_OP_OPEN]     = {true, true,  SP_OPEN_MUST_DIR,    0, 0, F_PATH},
-    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_ETAG},
+    [SP_OP_OPEN]     = {true, true,  SP_OPEN_MUST_DIR,    0, 0, F_PATH | F_KEY},
+    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_ETAG | F_KEY},
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
-    [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH},
-    [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH},
-    [SP_OP_ARCHIVE]  = {true, true,  0,                   0, 0, F_PATH},
+    [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_KEY},
+    [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH | F_KEY},
+    [SP_OP_REMOVE]   = {true, true,  0,                   0, 0, KEY},
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
     [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 0, F_EXIT},
     [SP_OP_FILE]     = {true, true,  SP_FILE_LISTING,     1, 1, F_ETAG | F_SIZE | F_MTIME},
     [SP_OP_READY]    = {true, true,  0,                   1, 1, 0},
-    [SP_OP_DONE]     = {true, true,  DONE_FLAGS,          0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
+    [SP_OP_DONE]     = {true, true,  SP_DONE_CREATED,     0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
     [SP_OP_FAIL]     = {true, true,  0,                   0, 0, F_ERR},
-    [SP_OP_STREAM]   = {true, true,  0,                   1, 1, 0},
     [SP_OP_DRAIN]    = {true, false, 0,                   0, 0, 0},
     [SP_OP_KILL_ALL] = {true, false, 0,                   0, 0, 0},
     [SP_OP_FRONT]    = {true, false, 0,                   1, 1, 0},
     [SP_OP_UP]       = {true, false, 0,                   0, 0, 0},
     [SP_OP_BREACH]   = {true, false, 0,                   0, 0, 0},
+    [SP_OP_REGISTRY] = {true, false, 0,                   1, 1, 0},
+    [SP_OP_NAME]     = {true, true,  0,                   0, 0, KEY},
+    [SP_OP_TOUCH]    = {true, false, 0,                   0, 0, KEY},
+    [SP_OP_RETIRE]   = {true, true,  0,                   0, 0, KEY},
+    [SP_OP_FREED]    = {true, true,  0,                   0, 0, KEY},
+    [SP_OP_DUE]      = {true, true,  0,                   0, 0, F_SIZE},
+    [SP_OP_NAMED]    = {true, true,  0,                   0, 0, KEY | F_UID},
 };
 /* clang-format on */
 
 static const struct shape *shape_of(uint8_t op)
 {
-    return op <= SP_OP_BREACH && shapes[op].known ? &shapes[op] : NULL;
+    return op < SP_OP_COUNT && shapes[op].known ? &shapes[op] : NULL;
 }
 
 /* ---- checks, the same for both directions ---- */
@@ -142,6 +151,8 @@ static bool msg_ok(const struct sp_msg *m, const struct shape *s)
         return false;
     if ((s->fields & F_EXIT) && !exit_ok(m))
         return false;
+    if ((s->fields & F_KEY) && m->key.n != SP_KEY_LEN && (m->key.n != 0 || s->fields & F_MUST_KEY))
+        return false;
     return !(s->fields & F_ERR) || sp_err_valid(m->err);
 }
 
@@ -184,13 +195,18 @@ size_t sp_msg_encode(const struct sp_msg *m, uint8_t *buf, size_t cap)
     }
     if (s->fields & F_ERR)
         sp_wr_u16(&w, m->err);
+    if (s->fields & F_KEY)
+        sp_wr_bytes(&w, m->key.p, m->key.n);
+    if (s->fields & F_UID)
+        sp_wr_u32(&w, m->uid);
     return w.bad ? 0 : w.len;
 }
 
 bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
 {
     static const struct sp_slice none = {"", 0};
-    *m = (struct sp_msg){.command = none, .cwd = none, .env = none, .path = none, .etag = none};
+    *m = (struct sp_msg){
+        .command = none, .cwd = none, .env = none, .path = none, .etag = none, .key = none};
     struct sp_rd r;
     sp_rd_init(&r, buf, len);
     m->op = sp_rd_u8(&r);
@@ -227,6 +243,10 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
     }
     if (s->fields & F_ERR)
         m->err = sp_rd_u16(&r);
+    if (s->fields & F_KEY)
+        m->key = sp_rd_bytes(&r, SP_KEY_LEN);
+    if (s->fields & F_UID)
+        m->uid = sp_rd_u32(&r);
     return sp_rd_done(&r) && msg_ok(m, s);
 }
 
@@ -248,7 +268,7 @@ int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int n
     const struct shape *s = shape_of(m->op);
     if (!s || nfds < s->min_fds || nfds > s->max_fds)
         return refuse(fds, nfds, -EINVAL);
-    size_t cap = FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n;
+    size_t cap = FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n + m->key.n;
     uint8_t small[SMALL] __attribute__((uninitialized)); /* encode fills what is sent */
     uint8_t *large = NULL;
     if (cap > sizeof small) {

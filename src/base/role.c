@@ -43,6 +43,8 @@ static bool config_sane(const struct sp_config *c)
            terminated(c->workspace, sizeof c->workspace) && terminated(c->shell, sizeof c->shell) &&
            terminated(c->command_paths, sizeof c->command_paths) && c->workspace[0] == '/' &&
            c->shell[0] == '/' && c->nlisten <= SP_LISTEN_MAX && c->env_len <= sizeof c->env &&
+           c->nkeys <= SP_API_KEYS_MAX && terminated(c->state, sizeof c->state) &&
+           terminated(c->cell_name, sizeof c->cell_name) &&
            (c->env_len == 0 || c->env[c->env_len - 1] == '\0');
 }
 

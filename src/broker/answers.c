@@ -7,36 +7,39 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-void broker_cell_new(struct broker *b, int fd, uint64_t now)
+void broker_cell_new(struct broker *b, struct slot *s, int fd, uint64_t now)
 {
-    sp_chan_init(&b->cell, fd);
-    b->cell_up = false;
-    b->cell_breach = NULL;
-    queue_next(b, now);
+    sp_chan_init(&s->cell, fd);
+    s->cell_up = false;
+    s->cell_breach = NULL;
+    queue_flush(b, s);
+    queue_next(b, s, now);
     settle(b, now);
 }
 
-void broker_cell_broke(struct broker *b, const char *why)
+void broker_cell_broke(struct slot *s, const char *why)
 {
-    if (b->cell_breach == NULL)
-        b->cell_breach = why;
+    if (s->cell_breach == NULL)
+        s->cell_breach = why;
 }
 
-void broker_cell_gone(struct broker *b, bool retry, uint64_t now)
+void broker_cell_gone(struct broker *b, struct slot *s, bool retry, enum sp_err e, uint64_t now)
 {
-    sp_chan_close(&b->cell);
-    b->cell_up = false;
-    b->cell_breach = NULL;
-    b->seat = NULL;
-    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+    sp_chan_close(&s->cell);
+    s->cell_up = false;
+    s->cell_breach = NULL;
+    s->seat = NULL;
+    for (unsigned i = 0; i < BROKER_OPS_MAX && s->nops > 0; i++) {
         struct op *o = &b->ops[i];
-        if (o->state == OP_FREE || o->state == OP_QUEUED)
+        if (o->slot != s || o->state == OP_FREE || o->state == OP_QUEUED || o->kind == SP_OP_REMOVE)
             continue;
-        answer_fail(b, o, b->draining && o->kind == SP_OP_EXEC ? SP_E_DRAINING : SP_E_CELL_LOST);
+        answer_fail(b, o, b->draining && o->kind == SP_OP_EXEC ? SP_E_DRAINING : e);
         op_free(b, o);
     }
-    if (!retry)
-        queue_fail(b, SP_E_CELL_LOST);
+    if (!retry) {
+        queue_fail(b, &s->early, e);
+        queue_fail(b, &s->queue, e);
+    }
     settle(b, now);
 }
 
@@ -118,27 +121,27 @@ static void pass_on(struct broker *b, const struct op *o, const struct sp_msg *m
     answer(b, o, m, fds, n);
 }
 
-void broker_from_cell(struct broker *b, struct sp_frame *f, uint64_t now)
+void broker_from_cell(struct broker *b, struct slot *s, struct sp_frame *f, uint64_t now)
 {
     struct sp_msg m;
-    if (b->cell_breach != NULL)
+    if (s->cell_breach != NULL)
         return; /* it is as good as dead */
     if (!sp_msg_decode(&m, f->data, f->len, f->nfds)) {
-        broker_cell_broke(b, "it sent what isn't a message");
+        broker_cell_broke(s, "it sent what isn't a message");
         return;
     }
-    if (m.op == SP_OP_UP && !b->cell_up) {
-        b->cell_up = true;
+    if (m.op == SP_OP_UP && !s->cell_up) {
+        s->cell_up = true;
         return;
     }
-    struct op *o = m.id != 0 && b->cell_up ? op_by_cell(b, m.id) : NULL;
-    if (o == NULL || o->state == OP_QUEUED) {
-        broker_cell_broke(b, "it answered what wasn't asked");
+    struct op *o = m.id != 0 && s->cell_up ? op_by_cell(b, m.id) : NULL;
+    if (o == NULL || o->slot != s || o->state == OP_QUEUED || o->kind == SP_OP_REMOVE) {
+        broker_cell_broke(s, "it answered what wasn't asked");
         return;
     }
     enum verdict v = judge(o, m.op);
     if (v == BREACH || !fds_sound(o, &m, f)) {
-        broker_cell_broke(b, v == BREACH ? "it sent a message out of turn"
+        broker_cell_broke(s, v == BREACH ? "it sent a message out of turn"
                                          : "it sent a descriptor of the wrong kind");
         return;
     }
@@ -156,15 +159,16 @@ void broker_from_cell(struct broker *b, struct sp_frame *f, uint64_t now)
 uint64_t broker_tick(struct broker *b, uint64_t now)
 {
     uint64_t next = BROKER_NEVER;
+    b->now = now;
     for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
         struct op *o = &b->ops[i];
         if (o->state == OP_FREE || o->deadline == BROKER_NEVER)
             continue;
         if (o->deadline <= now) {
             if (o->cancelled)
-                broker_cell_broke(b, "it didn't end a cancelled operation in time");
+                broker_cell_broke(o->slot, "it didn't end a cancelled operation in time");
             else if (o->state == OP_STARTING)
-                broker_cell_broke(b, "it didn't start a command in time");
+                broker_cell_broke(o->slot, "it didn't start a command in time");
             else
                 cancel(b, o, SP_CANCEL_TIMEOUT, now);
         }

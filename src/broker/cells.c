@@ -1,4 +1,4 @@
-/* cells.c: starts, replaces and ends cell processes. A cell is the only process with the
+/* cells.c: starts, replaces and ends cell processes. A cell is the only process with its
  * workspace; when one dies, what it had started is killed before the next one begins, so that
  * no command outlives the process that accounted for it. Trusts main's settings alone. */
 #include "broker/cells.h"
@@ -17,7 +17,6 @@
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_LAST_MS 2000u
 #define SETTLED_MS 60000u /* a cell that lived so long failed for a reason of its own */
-#define UP_GRACE_MS 15000u
 #define SWEEP_MS 10000u
 #define FINISH_MS 5000
 
@@ -40,7 +39,61 @@ void cells_init(struct cells *c, struct broker *b, const struct sp_config *cfg)
     (void)setrlimit(RLIMIT_NOFILE, &files_ours);
 }
 
-static void schedule(struct cells *c, uint64_t now)
+struct cell_proc *cells_proc(struct cells *c, const struct slot *s)
+{
+    return &c->proc[s - c->b->slot];
+}
+
+struct slot *cells_by_pid(struct cells *c, pid_t pid)
+{
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+        if (c->proc[i].pid == pid)
+            return &c->b->slot[i];
+    return NULL;
+}
+
+static int launch(struct cells *c, struct slot *s, int config_fd, int workspace, uint64_t now)
+{
+    int pair[2];
+    int r = sp_frame_pair(pair);
+    if (r != 0)
+        return r;
+    const struct sp_fdmap map[] = {{pair[1], SP_FD_MAIN},
+                                   {config_fd, SP_FD_CONFIG},
+                                   {workspace, SP_FD_EXTRA},
+                                   {SP_FD_FILTERS, SP_FD_FILTERS}};
+    (void)setrlimit(RLIMIT_NOFILE, &files_before);
+    pid_t pid = sp_role_spawn("cell", map, 4);
+    (void)setrlimit(RLIMIT_NOFILE, &files_ours);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return pid;
+    }
+    struct cell_proc *p = cells_proc(c, s);
+    p->pid = pid;
+    p->started = now;
+    broker_cell_new(c->b, s, pair[0], now);
+    return 0;
+}
+
+int cells_start(struct cells *c, struct slot *s, const struct sp_config *own, int workspace,
+                uint64_t now)
+{
+    int fd = SP_FD_CONFIG;
+    if (own != NULL && (fd = sp_sealed_memfd("sallyport-config", own, sizeof *own)) < 0)
+        return fd;
+    int r = launch(c, s, fd, workspace, now);
+    if (own != NULL)
+        close(fd);
+    if (r != 0)
+        sp_log(SP_LOG_ERROR, "can't start a cell: %s", strerror(-r));
+    return r;
+}
+
+/* ---- the seat ---- */
+
+static void schedule(struct cell_proc *c, uint64_t now)
 {
     if (c->started != 0 && now - c->started >= SETTLED_MS)
         c->failures = 0;
@@ -54,32 +107,12 @@ static void schedule(struct cells *c, uint64_t now)
     c->restart_at = now + wait;
 }
 
-int cells_start(struct cells *c, uint64_t now)
+int cells_seat_start(struct cells *c, uint64_t now)
 {
-    int pair[2];
-    int r = sp_frame_pair(pair);
-    if (r != 0) {
-        schedule(c, now);
-        return r;
-    }
-    const struct sp_fdmap map[] = {{pair[1], SP_FD_MAIN},
-                                   {SP_FD_CONFIG, SP_FD_CONFIG},
-                                   {SP_FD_EXTRA, SP_FD_EXTRA},
-                                   {SP_FD_FILTERS, SP_FD_FILTERS}};
-    (void)setrlimit(RLIMIT_NOFILE, &files_before);
-    pid_t pid = sp_role_spawn("cell", map, 4);
-    (void)setrlimit(RLIMIT_NOFILE, &files_ours);
-    close(pair[1]);
-    if (pid < 0) {
-        close(pair[0]);
-        sp_log(SP_LOG_ERROR, "can't start a cell: %s", strerror(-pid));
-        schedule(c, now);
-        return pid;
-    }
-    c->pid = pid;
-    c->started = now;
-    broker_cell_new(c->b, pair[0], now);
-    return 0;
+    int r = cells_start(c, &c->b->slot[0], NULL, SP_FD_EXTRA, now);
+    if (r != 0)
+        schedule(&c->proc[0], now);
+    return r;
 }
 
 static void sweep(const struct cells *c)
@@ -92,57 +125,75 @@ static void sweep(const struct cells *c)
         sp_log(SP_LOG_ERROR, "%d processes that a cell left are still dying", left);
 }
 
-void cells_lost(struct cells *c, const char *why, uint64_t now)
+void cells_seat_lost(struct cells *c, const char *why, uint64_t now)
 {
+    struct cell_proc *p = &c->proc[0];
+    struct slot *s = &c->b->slot[0];
     sp_log(SP_LOG_ERROR, "the cell is lost: %s", why);
-    if (c->pid > 0)
-        (void)kill(c->pid, SIGKILL);
-    c->pid = 0;
+    if (p->pid > 0)
+        (void)kill(p->pid, SIGKILL);
+    p->pid = 0;
     sweep(c); /* reaps it too */
     now = broker_now_ms() > now ? broker_now_ms() : now;
-    schedule(c, now);
-    bool at_once = c->restart_at <= now && c->ever_up;
-    broker_cell_gone(c->b, at_once, now);
-    if (at_once && cells_start(c, now) != 0)
-        broker_cell_gone(c->b, false, now);
+    schedule(p, now);
+    bool at_once = p->restart_at <= now && p->ever_up;
+    broker_cell_gone(c->b, s, at_once, SP_E_CELL_LOST, now);
+    if (at_once && cells_seat_start(c, now) != 0)
+        broker_cell_gone(c->b, s, false, SP_E_CELL_LOST, now);
 }
 
-uint64_t cells_tick(struct cells *c, uint64_t now)
+uint64_t cells_seat_tick(struct cells *c, uint64_t now)
 {
-    if (c->pid == 0) {
+    struct cell_proc *p = &c->proc[0];
+    struct slot *s = &c->b->slot[0];
+    if (p->pid == 0) {
         /* One that died unheard is cleared away first: a start would forget that it had work. */
-        if (c->restart_at <= now && c->b->cell_breach == NULL)
-            (void)cells_start(c, now);
-        return c->pid == 0 ? c->restart_at : c->started + UP_GRACE_MS;
+        if (p->restart_at <= now && s->cell_breach == NULL)
+            (void)cells_seat_start(c, now);
+        return p->pid == 0 ? p->restart_at : p->started + CELLS_UP_GRACE_MS;
     }
-    if (c->b->cell_up) {
-        c->ever_up = true;
+    if (s->cell_up) {
+        p->ever_up = true;
         return BROKER_NEVER;
     }
-    if (now >= c->started + UP_GRACE_MS) {
-        broker_cell_broke(c->b, "it didn't come up in time");
+    if (now >= p->started + CELLS_UP_GRACE_MS) {
+        broker_cell_broke(s, "it didn't come up in time");
         return now;
     }
-    return c->started + UP_GRACE_MS;
+    return p->started + CELLS_UP_GRACE_MS;
+}
+
+/* ---- the end ---- */
+
+static unsigned alive(const struct cells *c)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+        n += c->proc[i].pid > 0;
+    return n;
 }
 
 void cells_finish(struct cells *c)
 {
-    sp_chan_close(&c->b->cell); /* it kills its commands and ends */
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+        sp_chan_close(&c->b->slot[i].cell); /* it kills its commands and ends */
     uint64_t end = broker_now_ms() + FINISH_MS;
-    while (c->pid > 0 && broker_now_ms() < end) {
+    while (alive(c) > 0 && broker_now_ms() < end) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid == c->pid)
-            c->pid = 0;
+        const struct slot *s = pid > 0 ? cells_by_pid(c, pid) : NULL;
+        if (s != NULL)
+            cells_proc(c, s)->pid = 0;
         if (pid == 0)
             (void)poll(NULL, 0, 5);
         else if (pid < 0)
             break;
     }
-    if (c->pid > 0) {
-        sp_log(SP_LOG_WARN, "the cell didn't end by itself");
-        (void)kill(c->pid, SIGKILL);
-        c->pid = 0;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+        if (c->proc[i].pid == 0)
+            continue;
+        sp_log(SP_LOG_WARN, "a cell didn't end by itself");
+        (void)kill(c->proc[i].pid, SIGKILL);
+        c->proc[i].pid = 0;
     }
     sweep(c);
 }

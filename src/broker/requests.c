@@ -54,24 +54,60 @@ static void breach(struct broker *b, const char *why)
     b->front_breach = why;
 }
 
+static void refuse(struct broker *b, uint32_t front_id, enum sp_err e)
+{
+    const struct op nobody = {.front_id = front_id};
+    answer_fail(b, &nobody, e);
+}
+
+/* A whole workspace is to go: only while nothing is done in it. The loop does the rest. */
+static void removal(struct broker *b, struct slot *s, const struct sp_msg *m)
+{
+    if (s->nops > 0) {
+        refuse(b, m->id, SP_E_BUSY);
+        return;
+    }
+    s->removing = op_new(b, s, SP_OP_REMOVE, m->id) != NULL;
+}
+
 static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
 {
+    struct slot *s = &b->slot[0];
     if (op_by_front(b, m->id) != NULL) {
         breach(b, "it used a live id again");
         return;
     }
+    if ((m->key.n != 0) != b->box) {
+        breach(b, "it named a workspace where there is one, or none where there are many");
+        return;
+    }
     if (b->free_ops == NULL) {
-        const struct op nobody = {.front_id = m->id};
-        answer_fail(b, &nobody, SP_E_OVERLOADED);
+        refuse(b, m->id, SP_E_OVERLOADED);
+        return;
+    }
+    if (b->box)
+        s = broker_slot(b, (const uint8_t *)m->key.p, true);
+    if (s == NULL || s->removing) {
+        refuse(b, m->id, s == NULL ? SP_E_OVERLOADED : SP_E_BUSY);
         return;
     }
     if (m->op == SP_OP_EXEC) {
-        seat_admit(b, m, now);
+        seat_admit(b, s, m, now);
         return;
     }
-    struct op *o = op_new(b, m->op, m->id);
-    if (o != NULL)
+    if (m->op == SP_OP_REMOVE) {
+        removal(b, s, m);
+        return;
+    }
+    struct op *o = op_new(b, s, m->op, m->id);
+    if (o == NULL)
+        return;
+    if (!b->box || s->cell.fd >= 0) {
         (void)forward(b, o, m);
+    } else if (!queue_add(o, m)) {
+        answer_fail(b, o, SP_E_OVERLOADED);
+        op_free(b, o);
+    }
 }
 
 static void commit(struct broker *b, const struct sp_msg *m)
@@ -88,8 +124,8 @@ static void commit(struct broker *b, const struct sp_msg *m)
     o->state = OP_COMMITTING;
     /* The cell has this operation, so it can't be dropped here: a cell that can't be told is lost.
      */
-    if (b->cell_breach == NULL && sp_msg_send(&b->cell, &out, NULL, 0) != 0)
-        broker_cell_broke(b, "it doesn't read its requests");
+    if (o->slot->cell_breach == NULL && sp_msg_send(&o->slot->cell, &out, NULL, 0) != 0)
+        broker_cell_broke(o->slot, "it doesn't read its requests");
 }
 
 void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
@@ -107,6 +143,7 @@ void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
     case SP_OP_PUT:
     case SP_OP_DELETE:
     case SP_OP_USAGE:
+    case SP_OP_REMOVE:
         request(b, &m, now);
         break;
     case SP_OP_COMMIT:
@@ -129,8 +166,11 @@ void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
 void broker_kill_all(struct broker *b, uint64_t now)
 {
     b->draining = true;
-    queue_fail(b, SP_E_DRAINING);
-    if (b->seat != NULL)
-        cancel(b, b->seat, SP_CANCEL_GONE, now);
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+        struct slot *s = &b->slot[i];
+        queue_fail(b, &s->queue, SP_E_DRAINING);
+        if (s->seat != NULL)
+            cancel(b, s->seat, SP_CANCEL_GONE, now);
+    }
     settle(b, now);
 }

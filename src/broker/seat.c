@@ -1,7 +1,9 @@
-/* seat.c: who may run a command, and how an operation ends. One command at a time: whoever
- * comes second is told so at once. The exception is a holder that is already being killed because
- * its client left: then a few may wait for the moments that takes, so that a client that
- * hangs up and comes again doesn't meet its own ghost. */
+/* seat.c: who may run a command, and how an operation ends. One command at a time in a workspace.
+ * In the seat whoever comes second is told so at once. The exception is a holder that is already
+ * being killed because its client left: then a few may wait for the moments that takes, so that a
+ * client that hangs up and comes again doesn't meet its own ghost. In the box a workspace's
+ * commands wait for each other, in order and up to a bound; how many workspaces may be at it is
+ * bounded, too. */
 #include "broker/broker.h"
 
 #include <errno.h>
@@ -37,13 +39,13 @@ void answer_fail(struct broker *b, const struct op *o, enum sp_err e)
     answer(b, o, &m, NULL, 0);
 }
 
-static bool have_cell(const struct broker *b)
+static bool have_cell(const struct slot *s)
 {
-    return b->cell.fd >= 0 && b->cell_breach == NULL;
+    return s->cell.fd >= 0 && s->cell_breach == NULL;
 }
 
 /* Why a send to the cell failed: 0 it didn't. */
-static enum sp_err sent(struct broker *b, int r)
+static enum sp_err sent(struct slot *s, int r)
 {
     if (r == 0)
         return SP_OK;
@@ -51,7 +53,7 @@ static enum sp_err sent(struct broker *b, int r)
         return SP_E_OVERLOADED;
     if (r != -EPIPE)
         return SP_E_INTERNAL;
-    broker_cell_broke(b, "its socket is closed");
+    broker_cell_broke(s, "its socket is closed");
     return SP_E_CELL_LOST;
 }
 
@@ -59,9 +61,11 @@ bool forward(struct broker *b, struct op *o, const struct sp_msg *m)
 {
     struct sp_msg out = *m;
     out.id = o->cell_id;
+    struct slot *s = o->slot;
     enum sp_err e = SP_E_CELL_LOST;
-    if (have_cell(b))
-        e = sent(b, sp_msg_send(&b->cell, &out, NULL, 0));
+    out.key = (struct sp_slice){"", 0};
+    if (have_cell(s))
+        e = sent(s, sp_msg_send(&s->cell, &out, NULL, 0));
     if (e == SP_OK)
         return true;
     answer_fail(b, o, e);
@@ -72,7 +76,7 @@ bool forward(struct broker *b, struct op *o, const struct sp_msg *m)
 void cancel(struct broker *b, struct op *o, uint8_t why, uint64_t now)
 {
     if (o->state == OP_QUEUED) {
-        queue_remove(b, o);
+        queue_remove(o);
         answer_fail(b, o, SP_E_BUSY);
         op_free(b, o);
         return;
@@ -87,88 +91,129 @@ void cancel(struct broker *b, struct op *o, uint8_t why, uint64_t now)
     /* A commit may wait for a slow disk, and can't be taken back: its end is owed, but not soon. */
     o->deadline = o->state == OP_COMMITTING ? BROKER_NEVER : now + BROKER_CANCEL_GRACE_MS;
     struct sp_msg m = {.op = SP_OP_CANCEL, .id = o->cell_id, .flags = why};
-    if (have_cell(b) && sp_msg_send(&b->cell, &m, NULL, 0) != 0)
-        broker_cell_broke(b, "it doesn't read its requests");
+    if (have_cell(o->slot) && sp_msg_send(&o->slot->cell, &m, NULL, 0) != 0)
+        broker_cell_broke(o->slot, "it doesn't read its requests");
 }
 
 /* ---- the queue ---- */
 
-void queue_remove(struct broker *b, struct op *o)
+static struct queue *queue_of(const struct op *o)
 {
-    struct op **p = &b->queue_head, *last = NULL;
+    return o->kind == SP_OP_EXEC ? &o->slot->queue : &o->slot->early;
+}
+
+void queue_remove(struct op *o)
+{
+    struct queue *q = queue_of(o);
+    struct op **p = &q->head, *last = NULL;
     while (*p != o) {
         last = *p;
         p = &(*p)->next_queued;
     }
     *p = o->next_queued;
-    if (b->queue_tail == o)
-        b->queue_tail = last;
+    if (q->tail == o)
+        q->tail = last;
     o->next_queued = NULL;
-    b->nqueued--;
+    q->n--;
 }
 
-void queue_fail(struct broker *b, enum sp_err e)
+void queue_fail(struct broker *b, struct queue *q, enum sp_err e)
 {
     struct op *o;
-    while ((o = b->queue_head) != NULL) {
-        queue_remove(b, o);
+    while ((o = q->head) != NULL) {
+        queue_remove(o);
         answer_fail(b, o, e);
         op_free(b, o);
     }
 }
 
 /* Keeps the request as bytes, since m borrows a frame. */
-static bool enqueue(struct broker *b, struct op *o, const struct sp_msg *m)
+bool queue_add(struct op *o, const struct sp_msg *m)
 {
     static uint8_t buf[SP_FRAME_MAX];
+    struct queue *q = queue_of(o);
     struct sp_msg out = *m;
     out.id = o->cell_id;
+    out.key = (struct sp_slice){"", 0};
     o->held_len = sp_msg_encode(&out, buf, sizeof buf);
     o->held = o->held_len > 0 ? malloc(o->held_len) : NULL;
     if (o->held == NULL)
         return false;
     memcpy(o->held, buf, o->held_len);
     o->state = OP_QUEUED;
-    if (b->queue_tail != NULL)
-        b->queue_tail->next_queued = o;
+    if (q->tail != NULL)
+        q->tail->next_queued = o;
     else
-        b->queue_head = o;
-    b->queue_tail = o;
-    b->nqueued++;
+        q->head = o;
+    q->tail = o;
+    q->n++;
     return true;
 }
 
-static void take_seat(struct broker *b, struct op *o, uint64_t now)
+static void take_seat(struct op *o, uint64_t now)
 {
-    o->state = OP_STARTING;
     o->deadline = now + BROKER_START_GRACE_MS;
-    b->seat = o;
+    o->slot->seat = o;
 }
 
-void queue_next(struct broker *b, uint64_t now)
+/* Out of its queue and to the cell. False: it failed, and is gone. */
+static bool send_held(struct broker *b, struct op *o)
+{
+    queue_remove(o);
+    enum sp_err e = sent(o->slot, sp_chan_send(&o->slot->cell, o->held, o->held_len, NULL, 0));
+    if (e != SP_OK) {
+        answer_fail(b, o, e);
+        op_free(b, o);
+        return false;
+    }
+    free(o->held);
+    o->held = NULL;
+    o->state = OP_STARTING;
+    return true;
+}
+
+void queue_flush(struct broker *b, struct slot *s)
+{
+    while (have_cell(s) && s->early.head != NULL)
+        (void)send_held(b, s->early.head);
+}
+
+void queue_next(struct broker *b, struct slot *s, uint64_t now)
 {
     struct op *o;
-    while (b->seat == NULL && have_cell(b) && (o = b->queue_head) != NULL) {
-        queue_remove(b, o);
-        enum sp_err e = sent(b, sp_chan_send(&b->cell, o->held, o->held_len, NULL, 0));
-        if (e != SP_OK) {
-            answer_fail(b, o, e);
-            op_free(b, o);
-            continue;
-        }
-        free(o->held);
-        o->held = NULL;
-        take_seat(b, o, now);
-    }
-    if (b->seat != NULL && !b->seat->left)
-        queue_fail(b, SP_E_BUSY);
+    while (s->seat == NULL && have_cell(s) && (o = s->queue.head) != NULL)
+        if (send_held(b, o))
+            take_seat(o, now);
+    if (!b->box && s->seat != NULL && !s->seat->left)
+        queue_fail(b, &s->queue, SP_E_BUSY);
 }
 
 /* ---- admission ---- */
 
-void seat_admit(struct broker *b, const struct sp_msg *m, uint64_t now)
+/* The box: may this workspace have a command at work? */
+static bool place_for(const struct broker *b, const struct slot *s)
 {
-    struct op *o = op_new(b, SP_OP_EXEC, m->id);
+    unsigned busy = 0;
+    if (!b->box || s->seat != NULL || s->queue.n > 0)
+        return true;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+        const struct slot *other = &b->slot[i];
+        busy += other->used && (other->seat != NULL || other->queue.n > 0);
+    }
+    return busy < b->busy_max;
+}
+
+static bool queue_open(const struct broker *b, const struct slot *s)
+{
+    if (b->box) /* without a running one the first in the queue is as good as running */
+        return s->queue.n < b->queue_max + (s->seat == NULL ? 1 : 0);
+    return (s->seat == NULL || s->seat->left) && s->queue.n < b->queue_max;
+}
+
+void seat_admit(struct broker *b, struct slot *s, const struct sp_msg *m, uint64_t now)
+{
+    bool place = place_for(b, s);
+    struct op *o = op_new(b, s, SP_OP_EXEC, m->id);
     if (o == NULL)
         return; /* the caller looked */
     struct sp_msg exec = *m;
@@ -179,13 +224,15 @@ void seat_admit(struct broker *b, const struct sp_msg *m, uint64_t now)
     enum sp_err e = SP_OK;
     if (b->draining)
         e = SP_E_DRAINING;
-    else if (b->seat == NULL && b->nqueued == 0) {
-        if (forward(b, o, &exec))
-            take_seat(b, o, now);
-        return;
-    } else if ((b->seat != NULL && !b->seat->left) || b->nqueued >= BROKER_QUEUE_MAX)
+    else if (!place)
         e = SP_E_BUSY;
-    else if (!enqueue(b, o, &exec))
+    else if (s->seat == NULL && s->queue.n == 0 && (!b->box || have_cell(s))) {
+        if (forward(b, o, &exec))
+            take_seat(o, now);
+        return;
+    } else if (!queue_open(b, s))
+        e = SP_E_BUSY;
+    else if (!queue_add(o, &exec))
         e = SP_E_OVERLOADED;
     if (e != SP_OK) {
         answer_fail(b, o, e);
@@ -195,10 +242,11 @@ void seat_admit(struct broker *b, const struct sp_msg *m, uint64_t now)
 
 void op_end(struct broker *b, struct op *o, uint64_t now)
 {
-    bool seat = b->seat == o;
+    struct slot *s = o->slot;
+    bool seat = s->seat == o;
     if (seat)
-        b->seat = NULL;
+        s->seat = NULL;
     op_free(b, o);
     if (seat)
-        queue_next(b, now);
+        queue_next(b, s, now);
 }

@@ -10,12 +10,24 @@ void broker_init(struct broker *b, uint64_t max_timeout_ms)
 {
     memset(b, 0, sizeof *b);
     sp_chan_init(&b->front, -1);
-    sp_chan_init(&b->cell, -1);
     b->max_timeout_ms = max_timeout_ms;
+    b->queue_max = BROKER_QUEUE_MAX;
+    b->busy_max = 1;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+        sp_chan_init(&b->slot[i].cell, -1);
+    b->slot[0].used = true;
     for (unsigned i = BROKER_OPS_MAX; i-- > 0;) {
         b->ops[i].next_front = b->free_ops;
         b->free_ops = &b->ops[i];
     }
+}
+
+void broker_be_box(struct broker *b, unsigned queue_max, unsigned busy_max)
+{
+    b->box = true;
+    b->queue_max = queue_max;
+    b->busy_max = busy_max;
+    b->slot[0].used = false;
 }
 
 void broker_free(struct broker *b)
@@ -24,10 +36,46 @@ void broker_free(struct broker *b)
         free(b->ops[i].held);
     if (b->front.fd >= 0)
         sp_chan_close(&b->front);
-    if (b->cell.fd >= 0)
-        sp_chan_close(&b->cell);
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+        if (b->slot[i].cell.fd >= 0)
+            sp_chan_close(&b->slot[i].cell);
     broker_init(b, b->max_timeout_ms);
 }
+
+/* ---- slots ---- */
+
+struct slot *broker_slot(struct broker *b, const uint8_t key[SP_KEY_LEN], bool make)
+{
+    struct slot *unused = NULL;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+        struct slot *s = &b->slot[i];
+        if (s->used && memcmp(s->key, key, SP_KEY_LEN) == 0)
+            return s;
+        if (!s->used && unused == NULL)
+            unused = s;
+    }
+    if (!make || unused == NULL)
+        return NULL;
+    memset(unused, 0, sizeof *unused);
+    sp_chan_init(&unused->cell, -1);
+    unused->used = true;
+    unused->idle_since = b->now;
+    memcpy(unused->key, key, SP_KEY_LEN);
+    return unused;
+}
+
+void broker_slot_free(struct slot *s)
+{
+    sp_chan_close(&s->cell);
+    s->used = false;
+}
+
+bool broker_slot_waits(const struct slot *s)
+{
+    return s->queue.n > 0 || s->early.n > 0;
+}
+
+/* ---- operations ---- */
 
 static unsigned bucket(uint32_t id)
 {
@@ -59,7 +107,7 @@ static uint32_t fresh_cell_id(struct broker *b)
     return b->last_cell_id;
 }
 
-struct op *op_new(struct broker *b, uint8_t kind, uint32_t front_id)
+struct op *op_new(struct broker *b, struct slot *s, uint8_t kind, uint32_t front_id)
 {
     struct op *o = b->free_ops;
     if (o == NULL)
@@ -67,6 +115,7 @@ struct op *op_new(struct broker *b, uint8_t kind, uint32_t front_id)
     b->free_ops = o->next_front;
     memset(o, 0, sizeof *o);
     o->state = OP_STARTING;
+    o->slot = s;
     o->kind = kind;
     o->deadline = BROKER_NEVER;
     o->front_id = front_id;
@@ -76,6 +125,7 @@ struct op *op_new(struct broker *b, uint8_t kind, uint32_t front_id)
     *f = o;
     o->next_cell = *c;
     *c = o;
+    s->nops++;
     b->nops++;
     return o;
 }
@@ -106,6 +156,8 @@ void op_free(struct broker *b, struct op *o)
         p = &(*p)->next_cell;
     *p = o->next_cell;
     free(o->held);
+    if (--o->slot->nops == 0)
+        o->slot->idle_since = b->now;
     memset(o, 0, sizeof *o);
     o->next_front = b->free_ops;
     b->free_ops = o;

@@ -4,6 +4,7 @@
  * Trusts the settings and the broker; a message that is none, or that no broker sends, still ends
  * the cell, as it means that one of the two is broken. */
 #include "cell/cell.h"
+#include "cell/purge.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -72,12 +73,9 @@ static bool handle(struct sp_cell *c, const struct sp_msg *m)
     case SP_OP_PUT:
     case SP_OP_DELETE:
     case SP_OP_USAGE:
-    case SP_OP_ARCHIVE:
         e = sp_path_check(m->path.p, m->path.n);
         if (e == SP_OK)
-            e = m->op == SP_OP_PUT       ? sp_upload_start(&c->pool, m)
-                : m->op == SP_OP_ARCHIVE ? sp_archiver_job(&c->archiver, m)
-                                         : sp_pool_job(&c->pool, m);
+            e = m->op == SP_OP_PUT ? sp_upload_start(&c->pool, m) : sp_pool_job(&c->pool, m);
         return e == SP_OK || sp_cell_fail(c, m->id, e);
     default:
         sp_log(SP_LOG_ERROR, "message %u is not for a cell", m->op);
@@ -118,7 +116,7 @@ static bool send_result(struct sp_cell *c, const struct sp_msg *m, int fd)
         return sp_cell_send(c, m, NULL, 0);
     if (!sp_cell_send_fds(c, m, &fd, 1, &sent))
         return false;
-    if (sent || m->op == SP_OP_STREAM) /* closed, it ends the archive, whose FAIL follows */
+    if (sent)
         return true;
     return sp_upload_cancel(&c->pool, m->id, SP_E_OVERLOADED) || /* whose FAIL follows */
            sp_cell_fail(c, m->id, SP_E_OVERLOADED);
@@ -248,7 +246,6 @@ static int fill_std(void)
 static int prepare(struct sp_cell *c)
 {
     c->root = SP_FD_EXTRA;
-    sp_archive_init();
     int err = fill_std();
     if (err == 0)
         err = take_signals(c);
@@ -312,6 +309,8 @@ static int start(struct sp_cell *c, const char **what)
         err = sp_landlock_cell(cfg->landlock_abi, cfg->workspace, c->root, cfg->shell,
                                cfg->command_paths);
     }
+    if (c->config->purge) /* what follows serves clients */
+        return err;
     if (err == 0) {
         *what = "starting the spawner";
         err = sp_spawner_start(&c->spawner, cfg, c->root, c->out.efd);
@@ -319,7 +318,6 @@ static int start(struct sp_cell *c, const char **what)
     if (err == 0) {
         *what = "starting the file threads";
         err = sp_pool_start(&c->pool, cfg, c->root, &c->out);
-        sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
     }
     if (err == 0) {
         *what = "the system call filter";
@@ -339,5 +337,10 @@ int sp_cell_main(void)
         sp_log(SP_LOG_ERROR, "%s: %s", what, strerror(-err));
         return 1;
     }
-    return serve(c);
+    if (!c->config->purge)
+        return serve(c);
+    err = sp_purge(c->config, c->root);
+    if (err != 0)
+        sp_log(SP_LOG_ERROR, "emptying a workspace: %s", strerror(-err));
+    return err == 0 ? 0 : 1;
 }

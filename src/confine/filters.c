@@ -1,4 +1,4 @@
-/* filters.c: the four filters as main hands them to the roles: compiled once, in one sealed memfd.
+/* filters.c: the filters as main hands them to the roles: compiled once, in one sealed memfd.
  * A role checks the seals and every bound before it gives the bytes to the kernel, which checks the
  * program itself. */
 #include "policy.h"
@@ -40,10 +40,9 @@ const struct sp_policy_embedded *sp_policy_embedded_find(const char *name)
 const char *sp_policy_text(enum sp_filter f, size_t *len)
 {
     static const char *const names[SP_FILTER_COUNT] = {
-        [SP_FILTER_FRONT] = "front.seccomp",
-        [SP_FILTER_BROKER] = "broker.seccomp",
-        [SP_FILTER_CELL] = "cell.seccomp",
-        [SP_FILTER_COMMAND] = "command.seccomp",
+        [SP_FILTER_FRONT] = "front.seccomp",       [SP_FILTER_BROKER] = "broker.seccomp",
+        [SP_FILTER_CELL] = "cell.seccomp",         [SP_FILTER_COMMAND] = "command.seccomp",
+        [SP_FILTER_REGISTRY] = "registry.seccomp",
     };
     const struct sp_policy_embedded *p =
         (unsigned)f < SP_FILTER_COUNT ? sp_policy_embedded_find(names[f]) : NULL;
@@ -51,17 +50,13 @@ const char *sp_policy_text(enum sp_filter f, size_t *len)
     return p == NULL ? NULL : p->text;
 }
 
-static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], const char *added,
-                       size_t added_len, struct sp_policy_error *e)
+static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], struct sp_policy_error *e)
 {
     uint32_t off = sizeof *h;
     for (int i = 0; i < SP_FILTER_COUNT; i++) {
         size_t len, n;
         const char *text = sp_policy_text((enum sp_filter)i, &len);
-        bool broker = i == SP_FILTER_BROKER, ours = broker || i == SP_FILTER_COMMAND;
-        int r = text == NULL ? -ENOENT
-                             : sp_policy_compile_added(ours ? added : NULL, added_len, broker, text,
-                                                       len, &bpf[i], &n, e);
+        int r = text == NULL ? -ENOENT : sp_policy_compile(text, len, &bpf[i], &n, e);
         if (r != 0)
             return r;
         h->f[i].off = off;
@@ -86,8 +81,7 @@ static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
     return fd;
 }
 
-int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
-                     struct sp_policy_error *e)
+int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e)
 {
     struct header h = {.magic = MAGIC, .size = sizeof h};
     void *bpf[SP_FILTER_COUNT] = {0};
@@ -95,7 +89,7 @@ int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
     if (e != NULL)
         memset(e, 0, sizeof *e);
     if (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active)
-        r = compile_all(&h, bpf, added, len, e);
+        r = compile_all(&h, bpf, e);
     if (r == 0)
         r = store(&h, bpf);
     for (int i = 0; i < SP_FILTER_COUNT; i++)

@@ -155,6 +155,17 @@ int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const 
     return sp_landlock_cell(abi, workspace, workspace_fd, shell, added);
 }
 
+int sp_landlock_registry(int abi, const char *folder)
+{
+    struct set s = {.fd = -1};
+    int r = set_open(&s, abi, true);
+    if (r != 0)
+        return r;
+    uint64_t rights =
+        SP_LL_READ | SP_LL_WRITE_FILE | SP_LL_TRUNCATE | SP_LL_MAKE_REG | SP_LL_REMOVE_FILE;
+    return set_enforce(&s, set_allow_path(&s, folder, rights));
+}
+
 int sp_landlock_files(int abi, int workspace_fd)
 {
     struct set s = {.fd = -1};
@@ -165,11 +176,4 @@ int sp_landlock_files(int abi, int workspace_fd)
     uint64_t rights = SP_LL_READ | SP_LL_WRITE_FILE | SP_LL_TRUNCATE | SP_LL_REFER |
                       SP_LL_MAKE_REG | SP_LL_MAKE_DIR | SP_LL_REMOVE_FILE | SP_LL_REMOVE_DIR;
     return set_enforce(&s, set_allow(&s, workspace_fd, rights));
-}
-
-int sp_landlock_reader(int abi, int workspace_fd)
-{
-    struct set s = {.fd = -1};
-    int r = set_open(&s, abi, true);
-    return r == 0 ? set_enforce(&s, set_allow(&s, workspace_fd, SP_LL_READ)) : r;
 }

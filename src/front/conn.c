@@ -1,6 +1,6 @@
 /* conn.c: one client connection: accepting, reading, clocks, the turn from one request to the
  * next, and the end. Everything that comes in here is hostile. */
-#include "front.h"
+#include "box.h"
 
 #include "sallyport/log.h"
 
@@ -303,10 +303,15 @@ static void free_request(struct conn *c)
     free(c->body);
     free(c->path);
     free(c->out);
-    c->body = c->path = c->out = NULL;
+    free(c->space);
+    c->body = c->path = c->out = c->space = NULL;
     c->body_len = c->body_cap = c->path_len = c->out_len = c->out_pos = c->out_cap = 0;
     exec_free(c);
     upload_free(c);
+    box_probe_dropped(c);
+    c->has_key = false;
+    c->route = NULL;
+    c->want = WANT_ANY;
     if (c->file >= 0)
         close(c->file);
     c->file = -1;

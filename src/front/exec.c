@@ -1,7 +1,7 @@
 /* exec.c: POST /execute: collects the body, asks the broker, reads the command's pipes until it
  * ends. The client and the command are hostile; the broker's messages were checked. */
+#include "box.h"
 #include "execreq.h"
-#include "front.h"
 
 #include "sallyport/utf8.h"
 
@@ -131,13 +131,24 @@ void exec_read_body(struct conn *c)
     }
 }
 
+struct exec_state *exec_state_new(struct conn *c)
+{
+    struct exec_state *x = calloc(1, sizeof *x);
+    if (x != NULL) {
+        x->out.fd = x->err.fd = -1;
+        x->conn = c;
+    }
+    return x;
+}
+
 void exec_body_ready(struct conn *c)
 {
     char why[200];
     struct exec_request req;
     enum sp_err e = exec_request_read(c->body != NULL ? c->body : "", c->body_len,
-                                      front.cfg->workspace, front.cfg->default_timeout_ms,
-                                      front.cfg->max_timeout_ms, &req, why, sizeof why);
+                                      c->space != NULL ? c->space : front.cfg->workspace,
+                                      front.cfg->default_timeout_ms, front.cfg->max_timeout_ms,
+                                      &req, why, sizeof why);
     free(c->body);
     c->body = NULL;
     c->body_len = c->body_cap = 0;
@@ -145,10 +156,8 @@ void exec_body_ready(struct conn *c)
         reply_error(c, e, why);
         return;
     }
-    c->exec = calloc(1, sizeof *c->exec);
+    c->exec = exec_state_new(c);
     if (c->exec != NULL) {
-        c->exec->out.fd = c->exec->err.fd = -1;
-        c->exec->conn = c;
         c->exec->live = sp_accept_events(c->head.accept);
         c->exec->in = req.stdin_text;
         c->exec->in_len = req.stdin_len;
@@ -331,6 +340,10 @@ static void exited(struct conn *c, const struct sp_msg *m)
     }
     capture_finish(&x->out);
     capture_finish(&x->err);
+    if (c->probe) {
+        box_probed(c, x->exit_code == 0 && x->flags == 0);
+        return;
+    }
     reply_head(c, 200, "application/json", exec_result_length(c), "");
     if (c->state == CONN_DEAD)
         return;
@@ -343,7 +356,9 @@ static void exited(struct conn *c, const struct sp_msg *m)
 /* Also after the head of a stream is out, where only an event can say it. */
 void exec_failed(struct conn *c, enum sp_err e)
 {
-    if (c->state == CONN_EVENTS)
+    if (c->probe) /* every place taken is work, not a failure */
+        box_probed(c, e == SP_E_BUSY);
+    else if (c->state == CONN_EVENTS)
         events_failed(c, e);
     else
         reply_error_extra(c, e, NULL, e == SP_E_BUSY ? "Retry-After: 1\r\n" : "");

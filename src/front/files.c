@@ -1,6 +1,6 @@
 /* files.c: GET, HEAD and DELETE below /files. The path has been checked; conditions and ranges
  * are the client's and hostile. The descriptor comes from the cell through the broker. */
-#include "front.h"
+#include "box.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +84,8 @@ void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)
     if (m->op == SP_OP_FAIL) {
         reply_error(c, (enum sp_err)m->err, NULL);
     } else if (m->op == SP_OP_FILE && op == SP_OP_OPEN) {
+        if (box_wrong_kind(c, (m->flags & SP_FILE_LISTING) != 0))
+            return;
         int fd = sp_frame_take_fd(f, 0);
         if ((m->flags & SP_FILE_LISTING) != 0)
             send_listing(c, m, fd);

@@ -75,6 +75,8 @@ struct upload_state {
     bool pipe_gone, committed;
 };
 
+enum want { WANT_ANY, WANT_FILE, WANT_LISTING };
+
 struct conn {
     h2o_socket_t *sock;
     int fd;
@@ -104,6 +106,13 @@ struct conn {
     size_t path_len;
     struct exec_state *exec;
     struct upload_state *upload;
+    /* the box: of the request at hand */
+    bool has_key;
+    bool probe; /* /ready's own command */
+    uint8_t key[SP_KEY_LEN];
+    char *space;       /* path of the key's workspace, owned */
+    const char *route; /* NULL: none of ours */
+    enum want want;    /* what a path has to be */
 
     /* the answer */
     int status;
@@ -159,9 +168,13 @@ void reply_start(struct conn *c); /* state SEND, and write what can be written *
 
 /* route.c */
 void route_request(struct conn *c);
+void route_execute(struct conn *c);
+/* GET, HEAD and DELETE have no use for a body: it is left unread, and the connection ends. */
+void route_ignore_body(struct conn *c);
 
 /* exec.c, execreq.c */
 void exec_body_ready(struct conn *c);
+struct exec_state *exec_state_new(struct conn *c); /* NULL: no memory */
 void exec_begin(struct conn *c);
 void exec_read_body(struct conn *c);
 void exec_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);

@@ -1,6 +1,6 @@
 /* link.c: the front's end of the broker's socket: sends requests, finds the connection that an
  * answer is for. A message that doesn't parse means that the broker isn't one: the front ends. */
-#include "front.h"
+#include "box.h"
 
 #include "sallyport/log.h"
 
@@ -67,6 +67,8 @@ bool link_request(struct conn *c, struct sp_msg *m)
     c->id = slots[slot].gen << SLOT_BITS | slot;
     c->op = m->op;
     m->id = c->id;
+    if (c->has_key)
+        m->key = (struct sp_slice){(const char *)c->key, SP_KEY_LEN};
     if (!link_send(m)) {
         link_forget(c, false);
         reply_error(c, SP_E_OVERLOADED, NULL);
@@ -108,6 +110,8 @@ static void dispatch(const struct sp_msg *m, struct sp_frame *f)
         exec_message(c, m, f);
     else if (c->op == SP_OP_PUT)
         upload_message(c, m, f);
+    else if (c->op == SP_OP_USAGE || c->op == SP_OP_REMOVE)
+        box_message(c, m);
     else
         files_message(c, m, f);
 }

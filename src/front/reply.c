@@ -28,6 +28,7 @@ static const char *status_text(int status)
                  {206, "Partial Content"},
                  {304, "Not Modified"},
                  {400, "Bad Request"},
+                 {401, "Unauthorized"},
                  {403, "Forbidden"},
                  {404, "Not Found"},
                  {405, "Method Not Allowed"},

@@ -1,6 +1,6 @@
 /* route.c: which handler a request goes to, and all checks that need no body. The request is
  * hostile; its head has passed the strict grammar. */
-#include "front.h"
+#include "box.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,7 @@ static bool has_body(const struct conn *c)
     return c->head.chunked || (c->head.has_length && c->head.length > 0);
 }
 
-/* GET, HEAD and DELETE have no use for a body: it is left unread, and the connection ends. */
-static void ignore_body(struct conn *c)
+void route_ignore_body(struct conn *c)
 {
     if (has_body(c))
         c->unread_body = true;
@@ -37,7 +36,7 @@ static void health(struct conn *c)
         refuse_method(c, "Allow: GET, HEAD\r\n");
         return;
     }
-    ignore_body(c);
+    route_ignore_body(c);
     if (c->head.has_query) {
         reply_error(c, SP_E_BAD_QUERY, NULL);
         return;
@@ -61,12 +60,8 @@ static bool is_json(struct sp_slice type)
     return type.n == n || type.p[n] == ';' || type.p[n] == ' ' || type.p[n] == '\t';
 }
 
-static void execute(struct conn *c)
+void route_execute(struct conn *c)
 {
-    if (c->head.method != SP_M_POST) {
-        refuse_method(c, "Allow: POST\r\n");
-        return;
-    }
     enum sp_err e = SP_OK;
     if (c->head.has_query)
         e = SP_E_BAD_QUERY;
@@ -119,7 +114,7 @@ static void files(struct conn *c, struct sp_slice raw)
         return;
     }
     if (m != SP_M_PUT)
-        ignore_body(c);
+        route_ignore_body(c);
     bool must_dir;
     if (!file_path(c, raw, &must_dir))
         return;
@@ -140,10 +135,14 @@ static void files(struct conn *c, struct sp_slice raw)
 void route_request(struct conn *c)
 {
     struct sp_slice p = c->head.path;
-    if (is(p, "/healthz"))
+    if (front.cfg->mode == SP_MODE_BOX)
+        box_route(c);
+    else if (is(p, "/healthz"))
         health(c);
+    else if (is(p, "/execute") && c->head.method != SP_M_POST)
+        refuse_method(c, "Allow: POST\r\n");
     else if (is(p, "/execute"))
-        execute(c);
+        route_execute(c);
     else if (p.n >= 6 && memcmp(p.p, "/files", 6) == 0 && (p.n == 6 || p.p[6] == '/'))
         files(c, (struct sp_slice){p.p + 6, p.n - 6});
     else if (c->head.method == SP_M_UNKNOWN)

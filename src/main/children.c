@@ -47,6 +47,7 @@ int children_init(struct super *s)
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     s->broker = (struct child){.name = "broker", .chan = {.fd = -1}};
     s->front = (struct child){.name = "front", .chan = {.fd = -1}};
+    s->registry = (struct child){.name = "registry", .chan = {.fd = -1}};
     return s->signal_fd < 0 ? -errno : 0;
 }
 
@@ -70,6 +71,8 @@ static void reap(struct super *s)
             note_end(&s->broker, status);
         else if (pid == s->front.pid)
             note_end(&s->front, status);
+        else if (pid == s->registry.pid)
+            note_end(&s->registry, status);
     }
 }
 
@@ -114,12 +117,13 @@ void pump(struct super *s, uint64_t until)
     uint64_t left = until > now ? until - now : 0;
     struct pollfd p[] = {{.fd = s->signal_fd, .events = POLLIN},
                          {.fd = s->broker.chan.fd, .events = POLLIN},
-                         {.fd = s->front.chan.fd, .events = POLLIN}};
+                         {.fd = s->front.chan.fd, .events = POLLIN},
+                         {.fd = s->registry.chan.fd, .events = POLLIN}};
     if (sp_chan_pending(&s->broker.chan))
         p[1].events |= POLLOUT;
     if (sp_chan_pending(&s->front.chan))
         p[2].events |= POLLOUT;
-    (void)poll(p, 3, left > 60000 ? 60000 : (int)left);
+    (void)poll(p, 4, left > 60000 ? 60000 : (int)left);
     if (p[1].revents & POLLOUT)
         (void)sp_chan_flush(&s->broker.chan);
     if (p[2].revents & POLLOUT)
@@ -127,6 +131,7 @@ void pump(struct super *s, uint64_t until)
     /* Messages before deaths: a breach is about the front that lives, or has just died. */
     on_message(s, &s->broker);
     on_message(s, &s->front);
+    on_message(s, &s->registry);
     on_signals(s);
     reap(s);
 }
@@ -184,6 +189,23 @@ int start_front(struct super *s)
     return r;
 }
 
+int start_registry(struct super *s)
+{
+    int pair[2];
+    int r = sp_frame_pair(pair);
+    if (r != 0)
+        return r;
+    const struct sp_msg m = {.op = SP_OP_REGISTRY};
+    r = sp_msg_send(&s->broker.chan, &m, &pair[0], 1); /* it is the broker's in any case */
+    if (r == 0) {
+        const struct sp_fdmap map[] = {
+            {s->config_fd, SP_FD_CONFIG}, {pair[1], SP_FD_EXTRA}, {s->filters_fd, SP_FD_FILTERS}};
+        r = start(&s->registry, map, 3);
+    }
+    close(pair[1]);
+    return r;
+}
+
 bool await_up(struct super *s, struct child *c)
 {
     uint64_t end = main_now_ms() + UP_MS;
@@ -222,8 +244,8 @@ void send_op(struct child *c, uint8_t op)
 void sweep_all(struct super *s)
 {
     uid_t uid = s->cfg.own_uid && s->cfg.switch_uid ? s->cfg.command_uid : (uid_t)-1;
-    const pid_t keep[] = {s->broker.pid, s->front.pid};
-    int left = sp_sweep(keep, 2, uid, SWEEP_MS);
+    const pid_t keep[] = {s->broker.pid, s->front.pid, s->registry.pid};
+    int left = sp_sweep(keep, 3, uid, SWEEP_MS);
     if (left < 0)
         sp_log(SP_LOG_ERROR, "can't look for processes left over: %s", strerror(-left));
     else if (left > 0)

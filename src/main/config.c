@@ -52,15 +52,15 @@ static bool runnable(const char *path)
 static int find_shell(const struct settings *s, struct sp_config *c, char *err, size_t errlen)
 {
     const char *shell = s->shell;
+    const char *name = s->mode == SP_MODE_BOX ? "RUNBOX_SHELL" : "SANDBOX_SHELL";
     if (shell == NULL)
         shell = runnable("/bin/bash") ? "/bin/bash" : "/bin/sh";
     if (shell[0] != '/' || strlen(shell) >= sizeof c->shell) {
-        (void)snprintf(err, errlen, "SANDBOX_SHELL: %.200s isn't an absolute path.", shell);
+        (void)snprintf(err, errlen, "%s: %.200s isn't an absolute path.", name, shell);
         return -1;
     }
     if (!runnable(shell)) {
-        (void)snprintf(err, errlen, "SANDBOX_SHELL: %.200s isn't there, or isn't executable.",
-                       shell);
+        (void)snprintf(err, errlen, "%s: %.200s isn't there, or isn't executable.", name, shell);
         return -1;
     }
     (void)snprintf(c->shell, sizeof c->shell, "%s", shell);
@@ -89,7 +89,7 @@ int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd
     c->limit_open_files = s->max_open_files;
     c->log_level = (int)s->log_level;
     c->log_requests = s->log_requests != 0;
-    if (find_workspace(s, c, workspace_fd, err, errlen) != 0)
+    if (s->mode == SP_MODE_SEAT && find_workspace(s, c, workspace_fd, err, errlen) != 0)
         return -1;
     return find_shell(s, c, err, errlen);
 }

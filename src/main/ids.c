@@ -58,8 +58,8 @@ static const struct group *find_group(const char *name)
 }
 
 /* "user[:group]", each a number or a name. Without a group: the user's own, else its number. */
-static int parse_user(const char *name, const char *text, uid_t *uid, gid_t *gid, char *err,
-                      size_t errlen)
+int ids_parse_user(const char *name, const char *text, uid_t *uid, gid_t *gid, char *err,
+                   size_t errlen)
 {
     char user[256];
     const char *colon = strchr(text, ':');
@@ -120,12 +120,12 @@ int ids_choose(const struct settings *s, struct sp_config *c, char *warn, size_t
                            "everything, commands too, runs as uid 0 without capabilities");
         return 0;
     }
-    if (parse_user("SALLYPORT_FRONT_USER", s->front_user, &c->front_uid, &c->front_gid, err,
-                   errlen) != 0)
+    if (ids_parse_user("SALLYPORT_FRONT_USER", s->front_user, &c->front_uid, &c->front_gid, err,
+                       errlen) != 0)
         return -1;
     if (s->user != NULL) {
-        if (parse_user("SALLYPORT_USER", s->user, &c->command_uid, &c->command_gid, err, errlen) !=
-            0)
+        if (ids_parse_user("SALLYPORT_USER", s->user, &c->command_uid, &c->command_gid, err,
+                           errlen) != 0)
             return -1;
     } else if (stat(c->workspace, &st) == 0) {
         c->command_uid = st.st_uid;
@@ -192,7 +192,9 @@ static int try_access(const struct sp_config *c)
     capng_clear(CAPNG_SELECT_CAPS);
     if (capng_apply(CAPNG_SELECT_CAPS) != 0)
         return NO_IDS;
-    if (faccessat(AT_FDCWD, c->workspace, R_OK | W_OK | X_OK, AT_EACCESS) != 0)
+    /* The box's folder of workspaces is to go through only. */
+    int want = c->mode == SP_MODE_BOX ? X_OK : R_OK | W_OK | X_OK;
+    if (faccessat(AT_FDCWD, c->workspace, want, AT_EACCESS) != 0)
         return NO_WORKSPACE;
     if (faccessat(AT_FDCWD, c->shell, X_OK, AT_EACCESS) != 0)
         return NO_SHELL;
@@ -208,14 +210,18 @@ int ids_check_access(const struct sp_config *c, char *err, size_t errlen)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     int r = pid < 0 || !WIFEXITED(status) ? NO_IDS : WEXITSTATUS(status);
-    if (r == NO_WORKSPACE)
+    if (r == NO_WORKSPACE && c->mode == SP_MODE_BOX)
+        (void)snprintf(err, errlen,
+                       "RUNBOX_ROOT: other users can't go through to %.200s, as identities must.",
+                       c->workspace);
+    else if (r == NO_WORKSPACE)
         (void)snprintf(err, errlen,
                        "SANDBOX_WORKSPACE: %.200s can't be read and written by uid %u, which "
                        "commands run as.",
                        c->workspace, c->command_uid);
     else if (r == NO_SHELL)
-        (void)snprintf(err, errlen, "SANDBOX_SHELL: %.200s can't be run by uid %u.", c->shell,
-                       c->command_uid);
+        (void)snprintf(err, errlen, "%s_SHELL: %.200s can't be run by uid %u.",
+                       c->mode == SP_MODE_BOX ? "RUNBOX" : "SANDBOX", c->shell, c->command_uid);
     else if (r != USABLE)
         (void)snprintf(err, errlen, "can't take uid %u and gid %u, which commands run as.",
                        c->command_uid, c->command_gid);

@@ -17,6 +17,9 @@
 #define BACKLOG 1024
 #define SYSTEMD_FIRST 3
 
+/* As the operator knows them. */
+static const char *port_name = "SANDBOX_PORT", *bind_name = "SALLYPORT_BIND";
+
 union address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -73,7 +76,7 @@ static int tcp(const union address *a, socklen_t len, bool dual)
 
 static int refuse_tcp(const char *where, unsigned port, int e, char *err, size_t errlen)
 {
-    (void)snprintf(err, errlen, "SANDBOX_PORT: can't listen on %.60s port %u: %s.", where, port,
+    (void)snprintf(err, errlen, "%s: can't listen on %.60s port %u: %s.", port_name, where, port,
                    strerror(-e));
     return -1;
 }
@@ -102,7 +105,7 @@ static int tcp_one(struct listeners *l, const char *host, in_port_t port, char *
         a.v6.sin6_port = port;
         len = sizeof a.v6;
     } else {
-        (void)snprintf(err, errlen, "SALLYPORT_BIND: %.60s is no IPv4 or IPv6 address.", host);
+        (void)snprintf(err, errlen, "%s: %.60s is no IPv4 or IPv6 address.", bind_name, host);
         return -1;
     }
     int fd = tcp(&a, len, false);
@@ -119,7 +122,7 @@ static int tcp_list(struct listeners *l, const char *list, in_port_t port, char 
         bool bracket = n > 2 && list[0] == '[' && list[n - 1] == ']';
         size_t skip = bracket ? 1 : 0, len = bracket ? n - 2 : n;
         if (len >= sizeof host || l->n == SP_LISTEN_MAX) {
-            (void)snprintf(err, errlen, "SALLYPORT_BIND: %s.",
+            (void)snprintf(err, errlen, "%s: %s.", bind_name,
                            l->n == SP_LISTEN_MAX ? "at most 8 sockets" : "an address is too long");
             return -1;
         }
@@ -132,7 +135,7 @@ static int tcp_list(struct listeners *l, const char *list, in_port_t port, char 
         list += n;
     }
     if (l->n == before) {
-        (void)snprintf(err, errlen, "SALLYPORT_BIND holds no address.");
+        (void)snprintf(err, errlen, "%s holds no address.", bind_name);
         return -1;
     }
     return 0;
@@ -227,6 +230,10 @@ int listen_open(struct listeners *l, const struct settings *s, char *const *envp
                 size_t errlen)
 {
     memset(l, 0, sizeof *l);
+    if (s->mode == SP_MODE_BOX) {
+        port_name = "RUNBOX_PORT";
+        bind_name = "RUNBOX_BIND";
+    }
     in_port_t port = htons((uint16_t)s->port); /* the table bounds it */
     int r = from_systemd(l, envp, err, errlen);
     if (r > 0)

@@ -19,14 +19,17 @@ static struct super super;
 static int usage(FILE *out, int status)
 {
     fputs("usage: sallyport seat       serve one workspace: commands one at a time, and its files\n"
+          "       sallyport box        serve many identities, each with a workspace and a user id\n"
           "       sallyport check      tell which layers of confinement this host gives\n"
-          "       sallyport policy     check policy files, show the built-in ones\n"
           "       sallyport --help | --version\n\n"
           "Settings come from the environment; an empty one is as if it weren't there:\n",
           out);
-    settings_print(out);
+    settings_print(out, SP_MODE_SEAT);
+    fputs("\nOf the box, and those SALLYPORT_ settings above that it has no RUNBOX_ one for:\n",
+          out);
+    settings_print(out, SP_MODE_BOX);
     fputs("\nStatus: 0 stopped as asked, 1 failed, 2 refused to start.\n"
-          "Whoever reaches the socket may run commands: there is no authentication.\n",
+          "Whoever reaches the seat's socket may run commands: it has no authentication.\n",
           out);
     return fflush(out) == 0 ? status : 1;
 }
@@ -52,11 +55,11 @@ static int refused(const char *why)
     return USAGE_STATUS;
 }
 
-static int seat(void)
+static int serve(enum sp_mode mode)
 {
     char err[REFUSAL_MAX];
     struct sp_plan plan;
-    if (seat_prepare(&super, &plan, false, environ, err, sizeof err) != 0)
+    if (seat_prepare(&super, mode, &plan, false, environ, err, sizeof err) != 0)
         return refused(err);
     int status = supervise(&super);
     listen_close(&super.listeners);
@@ -78,7 +81,7 @@ static int check(void)
 {
     char err[REFUSAL_MAX];
     struct sp_plan plan = {0};
-    int r = seat_prepare(&super, &plan, true, environ, err, sizeof err);
+    int r = seat_prepare(&super, SP_MODE_SEAT, &plan, true, environ, err, sizeof err);
     if (r == 0)
         print_ids(&super.cfg);
     for (int i = 0; i < SP_LAYER_COUNT && plan.layer[i].why[0] != '\0'; i++) {
@@ -98,7 +101,8 @@ static int run_role(const char *name)
         int (*run)(void);
     } roles[] = {{"front", "sp-front", sp_front_main},
                  {"broker", "sp-broker", sp_broker_main},
-                 {"cell", "sp-cell", sp_cell_main}};
+                 {"cell", "sp-cell", sp_cell_main},
+                 {"registry", "sp-registry", sp_registry_main}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(name, roles[i].name) != 0)
             continue;
@@ -113,13 +117,13 @@ int main(int argc, char **argv)
 {
     if (!open_standard_streams())
         return USAGE_STATUS;
-    if (argc >= 2 && strcmp(argv[1], "policy") == 0)
-        return policy_command(argc - 2, argv + 2);
     if (argc == 2) {
         if (strncmp(argv[1], "--role=", 7) == 0)
             return run_role(argv[1] + 7);
         if (strcmp(argv[1], "seat") == 0)
-            return seat();
+            return serve(SP_MODE_SEAT);
+        if (strcmp(argv[1], "box") == 0)
+            return serve(SP_MODE_BOX);
         if (strcmp(argv[1], "check") == 0)
             return check();
         if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)

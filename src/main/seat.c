@@ -1,6 +1,7 @@
 /* seat.c: from the environment to a daemon that may be started. Everything that can be refused
  * is refused here, before a process exists or a byte is read from anyone. Then main gives up what
  * it won't need again; the roles inherit no more than that. */
+#include "main/box.h"
 #include "main/supervise.h"
 
 #include "sallyport/log.h"
@@ -38,16 +39,13 @@ static void log_plan(const struct sp_plan *p)
     }
 }
 
-static int build_filters(const struct sp_plan *plan, const char *policy, size_t len, char *err,
-                         size_t errlen)
+static int build_filters(const struct sp_plan *plan, char *err, size_t errlen)
 {
     struct sp_policy_error e = {0};
-    int fd = sp_filters_build(plan, policy, len, &e);
+    int fd = sp_filters_build(plan, &e);
     if (fd >= 0)
         return fd;
-    if (e.text[0] != '\0' && e.added) /* as a whole too long, as each rule was looked at */
-        (void)snprintf(err, errlen, "SALLYPORT_COMMAND_POLICY: line %d: %s.", e.line, e.text);
-    else if (e.text[0] != '\0')
+    if (e.text[0] != '\0')
         (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
     else
         (void)refuse(err, errlen, "can't build the filters", fd);
@@ -57,14 +55,15 @@ static int build_filters(const struct sp_plan *plan, const char *policy, size_t 
 /* Low ports are bound and folders opened: what is left to do is switching ids and killing. */
 static int confine_main(const struct sp_config *c, char *err, size_t errlen)
 {
-    const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
-    int r = sp_confine_caps(keep, c->switch_uid ? 3 : 0);
+    const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN};
+    int n = !c->switch_uid ? 0 : c->mode == SP_MODE_BOX ? 4 : 3;
+    int r = sp_confine_caps(keep, n);
     if (r == -EPERM) /* without CAP_SETPCAP the bounding set counts only until no_new_privs */
         r = 0;
     if (r == 0)
         r = sp_confine_basics(false);
     if (r == 0)
-        r = sp_confine_caps(keep, c->switch_uid ? 3 : 0);
+        r = sp_confine_caps(keep, n);
     return r == 0 ? 0 : refuse(err, errlen, "main can't confine itself", r);
 }
 
@@ -77,7 +76,7 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
     s->self_fd = sp_role_init_self(false);
     if (s->self_fd < 0)
         return refuse(err, errlen, "can't open our own binary at /proc/self/exe", s->self_fd);
-    s->filters_fd = build_filters(plan, s->policy, s->policy_len, err, errlen);
+    s->filters_fd = build_filters(plan, err, errlen);
     if (s->filters_fd < 0)
         return -1;
     if (listen_open(&s->listeners, set, envp, err, errlen) != 0)
@@ -122,21 +121,33 @@ static int can_end_trees(const struct sp_config *c, char *err, size_t errlen)
     return -1;
 }
 
-int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const *envp, char *err,
-                 size_t errlen)
+/* Who runs as whom, and where. */
+static int choose(struct super *s, const struct settings *set, char *warn, size_t warnlen,
+                  char *err, size_t errlen)
+{
+    warn[0] = '\0';
+    if (config_make(set, &s->cfg, &s->workspace_fd, err, errlen) != 0)
+        return -1;
+    if (set->mode == SP_MODE_BOX)
+        return box_prepare(set, &s->cfg, &s->workspace_fd, err, errlen);
+    return ids_choose(set, &s->cfg, warn, warnlen, err, errlen);
+}
+
+int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
+                 char *const *envp, char *err, size_t errlen)
 {
     struct settings set;
-    char ids_warning[300];
+    char ids_warning[300], *policy;
+    size_t policy_len;
     memset(s, 0, sizeof *s);
     sp_log_init("main", SP_LOG_INFO);
-    if (settings_read(&set, envp, err, errlen) != 0)
+    if (settings_read(&set, mode, envp, err, errlen) != 0)
         return -1;
     sp_log_init("main", (enum sp_log_level)set.log_level);
     s->shutdown_ms = set.shutdown_timeout;
-    if (config_make(&set, &s->cfg, &s->workspace_fd, err, errlen) != 0 ||
-        ids_choose(&set, &s->cfg, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
+    if (choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
-        added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
+        added_read(&set, &s->cfg, &policy, &policy_len, err, errlen) != 0)
         return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
@@ -144,16 +155,16 @@ int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const 
     /* kill(-1) by user id would end the workspace owner's other processes too, now or when they
      * come: only a user that the operator named for commands, and that runs nothing else, is
      * theirs. */
-    if (s->cfg.own_uid && (set.user == NULL || ids_in_use(s->cfg.command_uid)))
+    if (mode == SP_MODE_SEAT && s->cfg.own_uid &&
+        (set.user == NULL || ids_in_use(s->cfg.command_uid)))
         s->cfg.own_uid = false;
     if (can_end_trees(&s->cfg, err, errlen) != 0)
         return -1;
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;
-    if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
-        added_try(&set, &s->cfg, s->policy, s->policy_len, err, errlen) != 0)
-        return -1;
+    for (int i = 0; i < SP_LAYER_COUNT; i++)
+        s->cfg.layers |= plan->layer[i].active ? 1u << i : 0;
     if (check)
         return 0;
     log_plan(plan);

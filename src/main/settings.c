@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum kind { TEXT, NUMBER, DURATION, SIZE, BOOL, LEVEL };
+enum kind { TEXT, NUMBER, DURATION, SIZE, BOOL, LEVEL, FORMAT };
 
 struct setting {
     const char *name;
@@ -27,6 +27,8 @@ struct setting {
 #define DAY (86400000ull)
 #define ANY (INT64_MAX + 0ull)
 
+/* SANDBOX_ settings are the seat's, RUNBOX_ settings the box's. SALLYPORT_ settings are for both,
+ * but where the box has one of its own for the same field. */
 /* clang-format off */
 static const struct setting table[] = {
     {"SANDBOX_WORKSPACE", TEXT, AT(workspace), "/workspace", 0, 0, "the folder that is served"},
@@ -56,10 +58,49 @@ static const struct setting table[] = {
     {"SALLYPORT_MAX_OPEN_FILES", NUMBER, AT(max_open_files), "0", 0, 1048576, "of one process; 0 as inherited"},
     {"SALLYPORT_LOG", LEVEL, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"SALLYPORT_LOG_REQUESTS", BOOL, AT(log_requests), "false", 0, 0, "a line for each request"},
+    {"SALLYPORT_REGISTRY_USER", TEXT, AT(registry_user), "64996:64996", 0, 0, "box: user[:group] of the process that keeps the user ids"},
+    {"RUNBOX_API_KEY", TEXT, AT(api_key), NULL, 0, 0, "what clients must show; several with commas; at least 16 characters each"},
+    {"RUNBOX_ROOT", TEXT, AT(root), "/data", 0, 0, "the folder of state and workspaces"},
+    {"RUNBOX_PORT", NUMBER, AT(port), "8080", 0, 65535, "TCP port; 0 takes any that is free"},
+    {"RUNBOX_BIND", TEXT, AT(bind), NULL, 0, 0, "addresses, a comma between; default all, IPv6 and IPv4"},
+    {"RUNBOX_SHELL", TEXT, AT(shell), NULL, 0, 0, "runs commands with -c; default /bin/bash, else /bin/sh"},
+    {"RUNBOX_UID_MIN", NUMBER, AT(uid_min), "200000", 1000, 4294967293, "first user id for identities"},
+    {"RUNBOX_UID_MAX", NUMBER, AT(uid_max), "265535", 1000, 4294967293, "last user id for identities"},
+    {"RUNBOX_MAX_CONCURRENCY", NUMBER, AT(max_running), "16", 1, 100, "identities with a command at work"},
+    {"RUNBOX_QUEUE", NUMBER, AT(queue), "8", 0, 64, "commands of one identity that wait"},
+    {"RUNBOX_QUOTA", SIZE, AT(quota), "1GiB", 0, ANY, "of a workspace; 0 no limit"},
+    {"RUNBOX_RETENTION", DURATION, AT(retention), "0", 0, 3650 * DAY, "a workspace unused for so long is removed; 0 never"},
+    {"RUNBOX_SWEEP_INTERVAL", DURATION, AT(sweep_interval), "10m", 100, DAY, "between looks for those"},
+    {"RUNBOX_CELL_IDLE", DURATION, AT(cell_idle), "60s", 100, DAY, "an identity's process is kept without work"},
+    {"RUNBOX_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},
+    {"RUNBOX_MAX_TIMEOUT", DURATION, AT(max_timeout), "24h", 1, 365 * DAY, "that a command may ask for"},
+    {"RUNBOX_MAX_OUTPUT", SIZE, AT(max_output), "1MiB", 1, 64ull << 20, "kept of each of stdout and stderr"},
+    {"RUNBOX_MAX_UPLOAD", SIZE, AT(max_upload), "1GiB", 0, ANY, "of one uploaded file"},
+    {"RUNBOX_SHUTDOWN_TIMEOUT", DURATION, AT(shutdown_timeout), "10s", 0, DAY, "to finish requests after SIGTERM"},
+    {"RUNBOX_LOG_FORMAT", FORMAT, AT(log_json), "text", 0, 0, "text or json: a line for each request"},
     {"SALLYPORT_TEST_DISABLE", TEXT, AT(test_disable), NULL, 0, 0, "for tests: layers to treat as missing"},
 };
 /* clang-format on */
 #define SETTINGS (sizeof table / sizeof table[0])
+
+static bool starts(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool applies(const struct setting *t, enum sp_mode mode)
+{
+    if (mode == SP_MODE_SEAT)
+        return !starts(t->name, "RUNBOX_") && t->at != AT(registry_user);
+    if (starts(t->name, "RUNBOX_"))
+        return true;
+    if (!starts(t->name, "SALLYPORT_") || t->at == AT(user))
+        return false;
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (table[i].at == t->at && starts(table[i].name, "RUNBOX_"))
+            return false;
+    return true;
+}
 
 static bool parse_level(const char *v, uint64_t *out)
 {
@@ -91,6 +132,9 @@ static bool parse(const struct setting *t, const char *v, uint64_t *out)
         return ok;
     case LEVEL:
         return parse_level(v, out);
+    case FORMAT:
+        *out = strcasecmp(v, "json") == 0;
+        return *out != 0 || strcasecmp(v, "text") == 0;
     case TEXT:
         return false;
     }
@@ -110,6 +154,8 @@ static const char *wanted(const struct setting *t)
         return "true or false";
     case LEVEL:
         return "error, warn, info or debug";
+    case FORMAT:
+        return "text or json";
     case TEXT:
         break;
     }
@@ -136,19 +182,19 @@ static int refuse_value(const struct setting *t, const char *v, char *err, size_
     return -1;
 }
 
-static bool known(const char *name, size_t n)
+static const struct setting *known(const char *name, size_t n)
 {
     for (size_t i = 0; i < SETTINGS; i++)
         if (strlen(table[i].name) == n && strncmp(table[i].name, name, n) == 0)
-            return true;
-    return false;
+            return &table[i];
+    return NULL;
 }
 
-/* Kubernetes announces a Service named "sallyport" with variables of these forms. */
-static bool service_link(const char *name, size_t n, const char *value)
+/* Kubernetes announces a Service named as the prefix with variables of these forms. */
+static bool service_link(const char *name, size_t n, const char *prefix, const char *value)
 {
-    const char *rest = name + strlen("SALLYPORT_");
-    size_t left = n - strlen("SALLYPORT_");
+    const char *rest = name + strlen(prefix);
+    size_t left = n - strlen(prefix);
     if (left >= 8 && strncmp(rest, "SERVICE_", 8) == 0)
         return true;
     if (left == 4 && strncmp(rest, "PORT", 4) == 0)
@@ -156,35 +202,69 @@ static bool service_link(const char *name, size_t n, const char *value)
     return left > 5 && strncmp(rest, "PORT_", 5) == 0 && isdigit((unsigned char)rest[5]);
 }
 
-static int check_names(char *const *envp, char *err, size_t errlen)
+/* The prefix of names that must be settings; NULL: others use it too. */
+static const char *strict_prefix(const char *name, size_t n, enum sp_mode mode)
 {
-    for (; *envp != NULL; envp++) {
-        const char *eq = strchr(*envp, '=');
-        size_t n = eq != NULL ? (size_t)(eq - *envp) : 0;
-        bool ours = n >= 10 && strncmp(*envp, "SALLYPORT_", 10) == 0;
-        bool near = n > 8 && strncmp(*envp, "SANDBOX_", 8) == 0;
-        if (n == 0 || (!ours && !near) || known(*envp, n))
-            continue;
-        if (near) { /* others use that prefix too */
-            sp_log(SP_LOG_WARN, "%.*s is no setting of ours: ignored", n > 80 ? 80 : (int)n, *envp);
-            continue;
-        }
-        if (service_link(*envp, n, eq + 1))
-            continue;
-        (void)snprintf(err, errlen, "%.*s is no setting; see sallyport --help.",
-                       n > 80 ? 80 : (int)n, *envp);
+    if (n >= 10 && starts(name, "SALLYPORT_"))
+        return "SALLYPORT_";
+    return mode == SP_MODE_BOX && n > 7 && starts(name, "RUNBOX_") ? "RUNBOX_" : NULL;
+}
+
+/* 0: fine, or not ours. */
+static int check_name(const char *pair, enum sp_mode mode, char *err, size_t errlen)
+{
+    const char *eq = strchr(pair, '=');
+    size_t n = eq != NULL ? (size_t)(eq - pair) : 0;
+    if (n == 0)
+        return 0;
+    const char *prefix = strict_prefix(pair, n, mode);
+    bool near = n > 7 && (starts(pair, "SANDBOX_") || starts(pair, "RUNBOX_"));
+    const struct setting *t = known(pair, n);
+    int shown = n > 80 ? 80 : (int)n;
+    if ((prefix == NULL && !near) || (t != NULL && applies(t, mode)))
+        return 0;
+    if (prefix == NULL) {
+        sp_log(SP_LOG_WARN, "%.*s is no setting of ours: ignored", shown, pair);
+        return 0;
+    }
+    if (eq[1] == '\0' || service_link(pair, n, prefix, eq + 1))
+        return 0;
+    if (t != NULL)
+        (void)snprintf(err, errlen, "%.*s is no setting of the %s; see sallyport --help.", shown,
+                       pair, mode == SP_MODE_BOX ? "box" : "seat");
+    else
+        (void)snprintf(err, errlen, "%.*s is no setting; see sallyport --help.", shown, pair);
+    return -1;
+}
+
+/* A default over the maximum is a mistake where it was given, and follows it where it wasn't. */
+static int check_timeouts(struct settings *s, char *const *envp, char *err, size_t errlen)
+{
+    const char *prefix = s->mode == SP_MODE_BOX ? "RUNBOX" : "SALLYPORT";
+    char name[40];
+    (void)snprintf(name, sizeof name, "%s_DEFAULT_TIMEOUT", prefix);
+    if (s->default_timeout <= s->max_timeout)
+        return 0;
+    if (value_of(envp, name) != NULL) {
+        (void)snprintf(err, errlen, "%s is over %s_MAX_TIMEOUT.", name, prefix);
         return -1;
     }
+    s->default_timeout = s->max_timeout;
     return 0;
 }
 
-int settings_read(struct settings *s, char *const *envp, char *err, size_t errlen)
+int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char *err,
+                  size_t errlen)
 {
     memset(s, 0, sizeof *s);
-    if (check_names(envp, err, errlen) != 0)
-        return -1;
+    s->mode = mode;
+    for (char *const *e = envp; *e != NULL; e++)
+        if (check_name(*e, mode, err, errlen) != 0)
+            return -1;
     for (size_t i = 0; i < SETTINGS; i++) {
         const struct setting *t = &table[i];
+        if (!applies(t, mode))
+            continue;
         const char *v = value_of(envp, t->name);
         if (v == NULL)
             v = t->def;
@@ -197,21 +277,17 @@ int settings_read(struct settings *s, char *const *envp, char *err, size_t errle
         else
             memcpy(at, &n, sizeof n);
     }
-    s->port_given = value_of(envp, "SANDBOX_PORT") != NULL;
-    if (s->default_timeout > s->max_timeout) {
-        if (value_of(envp, "SALLYPORT_DEFAULT_TIMEOUT") != NULL) {
-            (void)snprintf(err, errlen, "SALLYPORT_DEFAULT_TIMEOUT is over SALLYPORT_MAX_TIMEOUT.");
-            return -1;
-        }
-        s->default_timeout = s->max_timeout;
-    }
-    return 0;
+    s->port_given = value_of(envp, mode == SP_MODE_BOX ? "RUNBOX_PORT" : "SANDBOX_PORT") != NULL;
+    return check_timeouts(s, envp, err, errlen);
 }
 
-void settings_print(FILE *out)
+void settings_print(FILE *out, enum sp_mode mode)
 {
     for (size_t i = 0; i < SETTINGS; i++) {
         const struct setting *t = &table[i];
+        bool both = applies(t, SP_MODE_SEAT) && applies(t, SP_MODE_BOX);
+        if (!applies(t, mode) || (both && mode == SP_MODE_BOX))
+            continue;
         fprintf(out, "  %-27s %s", t->name, t->help);
         if (t->def != NULL)
             fprintf(out, " [%s]", t->def);

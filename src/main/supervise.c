@@ -51,6 +51,8 @@ static bool start_all(struct super *s)
 {
     if (start_broker(s) != 0 || !await_up(s, &s->broker))
         return false;
+    if (s->cfg.mode == SP_MODE_BOX && (start_registry(s) != 0 || !await_up(s, &s->registry)))
+        return false;
     return start_front(s) == 0 && await_up(s, &s->front);
 }
 
@@ -62,6 +64,7 @@ static void end_all(struct super *s)
         (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, ~0u);
         end_child(s, &s->broker);
     }
+    end_child(s, &s->registry);
     sweep_all(s);
 }
 
@@ -126,6 +129,9 @@ static bool replace_all(struct super *s)
     (void)await_end(s, &s->front, main_now_ms() + FRONT_LAST_WORDS_MS, 0);
     end_child(s, &s->front);
     s->front.ndeaths = own_deaths; /* this one is the broker's doing */
+    own_deaths = s->registry.ndeaths;
+    end_child(s, &s->registry); /* it has ended, or has no more use */
+    s->registry.ndeaths = own_deaths;
     sweep_all(s);
     if (!back_off(s, &s->broker))
         return false;
@@ -136,6 +142,33 @@ static bool replace_all(struct super *s)
     else if (s->stops == 0 && s->broker.pid > 0 && !s->broker.up)
         end_child(s, &s->broker);
     return true;
+}
+
+/* Requests of identities that have a cell go on meanwhile; the others wait in the broker. */
+static bool replace_registry(struct super *s)
+{
+    uint64_t end = main_now_ms() + BROKER_NEWS_MS; /* it ends with the broker */
+    while (s->stops == 0 && !broker_lost(s) && main_now_ms() < end)
+        pump(s, end);
+    if (s->stops > 0 || broker_lost(s)) {
+        s->registry.ndeaths--;
+        return true;
+    }
+    tell_death(&s->registry);
+    if (!back_off(s, &s->registry))
+        return false;
+    if (s->stops > 0 || broker_lost(s))
+        return true;
+    if (start_registry(s) == 0 && await_up(s, &s->registry))
+        sp_log(SP_LOG_WARN, "a new registry is up");
+    else if (s->registry.pid > 0 && s->stops == 0)
+        end_child(s, &s->registry);
+    return true;
+}
+
+static bool box_without_registry(const struct super *s)
+{
+    return s->cfg.mode == SP_MODE_BOX && s->registry.pid == 0;
 }
 
 int supervise(struct super *s)
@@ -157,6 +190,8 @@ int supervise(struct super *s)
             go_on = replace_all(s);
         else if (s->front.pid == 0)
             go_on = replace_front(s);
+        else if (box_without_registry(s))
+            go_on = replace_registry(s);
         else
             pump(s, main_now_ms() + 60000);
         if (!go_on) {

@@ -22,17 +22,15 @@ struct super {
     struct listeners listeners;
     uint64_t shutdown_ms;
     int config_fd, filters_fd, workspace_fd, self_fd, signal_fd;
-    struct child broker, front;
-    char *policy; /* the operator's system call rules for commands, or NULL */
-    size_t policy_len;
-    unsigned stops; /* SIGTERM, SIGINT, SIGQUIT so far */
+    struct child broker, front, registry; /* the last: the box's */
+    unsigned stops;                       /* SIGTERM, SIGINT, SIGQUIT so far */
 };
 
 /* ---- seat.c: everything before the first role ---- */
 /* Reads settings, makes the plan, opens what must be open. 0, or -1 with a sentence in err. With
  * check: only the plan, no socket is opened. */
-int seat_prepare(struct super *s, struct sp_plan *plan, bool check, char *const *envp, char *err,
-                 size_t errlen);
+int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
+                 char *const *envp, char *err, size_t errlen);
 
 /* ---- children.c: events and single children ---- */
 uint64_t main_now_ms(void);
@@ -43,6 +41,7 @@ void pump(struct super *s, uint64_t until);
 /* Starts one; it isn't up when this returns. 0 or -errno. */
 int start_broker(struct super *s);
 int start_front(struct super *s);
+int start_registry(struct super *s);
 /* Pumps until c is up. False: it died, took too long or we are asked to stop. */
 bool await_up(struct super *s, struct child *c);
 /* Pumps until c has ended. False when the time is over. */

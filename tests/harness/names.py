@@ -36,6 +36,7 @@ CODES = {
     "uri_too_long": 414, "bad_media_type": 415, "bad_range": 416, "bad_expectation": 417,
     "headers_too_large": 431, "internal": 500, "spawn_failed": 500, "unknown_method": 501,
     "cell_lost": 503, "draining": 503, "overloaded": 503, "bad_version": 505, "no_space": 507,
+    "unauthorized": 401, "bad_identity": 400, "is_directory": 400, "quota_exceeded": 507,
 }
 
 # How the daemon is started and who owns the workspace.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static struct broker b;
+#define S (b.slot[0])              /* the seat's */
 static struct sp_chan front, cell; /* the other ends */
 static struct sp_frame frame;
 static uint64_t now;
@@ -37,11 +38,11 @@ static inline void new_cell(void)
     if (cell.fd > 0)
         sp_chan_close(&cell);
     sp_chan_init(&cell, p[0]);
-    broker_cell_new(&b, p[1], now);
+    broker_cell_new(&b, &S, p[1], now);
     ck_assert_int_eq(sp_msg_send(&cell, &up, NULL, 0), 0);
-    ck_assert_int_eq(sp_chan_recv(&b.cell, &frame), 1);
-    broker_from_cell(&b, &frame, now);
-    ck_assert(b.cell_up);
+    ck_assert_int_eq(sp_chan_recv(&S.cell, &frame), 1);
+    broker_from_cell(&b, &S, &frame, now);
+    ck_assert(S.cell_up);
 }
 
 static inline void setup(void)
@@ -120,8 +121,8 @@ static inline void from_cell_with(const struct sp_msg *m, bool with_stdin)
 {
     int fds[SP_FRAME_FDS], n = fds_for(m->op, fds, with_stdin);
     ck_assert_int_eq(sp_msg_send(&cell, m, fds, n), 0);
-    ck_assert_int_eq(sp_chan_recv(&b.cell, &frame), 1);
-    broker_from_cell(&b, &frame, now);
+    ck_assert_int_eq(sp_chan_recv(&S.cell, &frame), 1);
+    broker_from_cell(&b, &S, &frame, now);
     sp_frame_close_fds(&frame);
 }
 
@@ -166,7 +167,7 @@ static inline void quiet(void)
     ck_assert(!next(&front));
     ck_assert(!next(&cell));
     ck_assert_ptr_null(b.front_breach);
-    ck_assert_ptr_null(b.cell_breach);
+    ck_assert_ptr_null(S.cell_breach);
 }
 
 static inline uint32_t running(uint32_t id)

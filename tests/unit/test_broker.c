@@ -81,13 +81,13 @@ START_TEST(timeouts)
     quiet();
     now += BROKER_CANCEL_GRACE_MS;
     broker_tick(&b, now);
-    ck_assert_ptr_nonnull(b.cell_breach);
-    broker_cell_gone(&b, true, now);
+    ck_assert_ptr_nonnull(S.cell_breach);
+    broker_cell_gone(&b, &S, true, SP_E_CELL_LOST, now);
     failed(1, SP_E_CELL_LOST);
     new_cell();
     cell_op(SP_OP_STARTED, asked(SP_OP_EXEC));
     answered(SP_OP_STARTED, 3);
-    ck_assert_uint_eq(b.seat->timeout_ms, 3600000); /* none given: the most */
+    ck_assert_uint_eq(S.seat->timeout_ms, 3600000); /* none given: the most */
 }
 END_TEST
 
@@ -96,7 +96,7 @@ START_TEST(never_starts)
     front_op(SP_OP_EXEC, 1);
     now += BROKER_START_GRACE_MS;
     broker_tick(&b, now);
-    ck_assert_ptr_nonnull(b.cell_breach);
+    ck_assert_ptr_nonnull(S.cell_breach);
 }
 END_TEST
 
@@ -151,14 +151,14 @@ START_TEST(bounds)
 {
     for (uint32_t i = 1; i <= BROKER_OPS_MAX; i++) {
         front_op(SP_OP_OPEN, i * 7919);
-        ck_assert_int_eq(sp_chan_flush(&b.cell), 0);
+        ck_assert_int_eq(sp_chan_flush(&S.cell), 0);
         (void)asked(SP_OP_OPEN);
     }
     front_op(SP_OP_OPEN, 1);
     failed(1, SP_E_OVERLOADED);
     front_op(SP_OP_EXEC, 1);
     failed(1, SP_E_OVERLOADED);
-    broker_cell_gone(&b, false, now);
+    broker_cell_gone(&b, &S, false, SP_E_CELL_LOST, now);
     ck_assert_uint_eq(b.nops, 0);
     front_op(SP_OP_OPEN, 1);
     ck_assert_uint_eq(b.nops, 0); /* no cell: refused at once */
@@ -172,7 +172,7 @@ START_TEST(front_never_reads)
     for (int i = 0; i < 1000000 && b.front_breach == NULL; i++)
         front_op(SP_OP_EXEC, 2);
     ck_assert_ptr_nonnull(b.front_breach);
-    ck_assert_uint_eq(asked(SP_OP_CANCEL), b.seat->cell_id);
+    ck_assert_uint_eq(asked(SP_OP_CANCEL), S.seat->cell_id);
     broker_front_gone(&b, now);
     ck_assert_int_eq(b.front.fd, -1);
 }

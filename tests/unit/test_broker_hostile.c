@@ -72,13 +72,13 @@ START_TEST(front_every_op_in_every_state)
     bool may = front_may((enum stage)(_i / OPS), op);
     ck_assert_msg((b.front_breach == NULL) == may, "stage %d op %d: %s", _i / OPS, op,
                   b.front_breach);
-    ck_assert_ptr_null(b.cell_breach);
+    ck_assert_ptr_null(S.cell_breach);
     if (may)
         return;
     struct op *o = c != 0 ? op_by_cell(&b, c) : NULL;
     ck_assert(o == NULL || (o->orphan && o->state != OP_QUEUED));
     ck_assert_ptr_null(op_by_front(&b, 7));
-    ck_assert_uint_eq(b.nqueued, 0);
+    ck_assert_uint_eq(S.queue.n, 0);
     ck_assert(!next(&front)); /* not a word more */
     new_front();              /* and the next one finds a broker that works */
     front_op(SP_OP_OPEN, 7);
@@ -120,14 +120,14 @@ START_TEST(cell_every_op_in_every_state)
     uint32_t c = reach(st);
     cell_op(op, c != 0 ? c : 12345);
     bool may = cell_may(st, op);
-    ck_assert_msg((b.cell_breach == NULL) == may, "stage %d op %d: %s", st, op, b.cell_breach);
+    ck_assert_msg((S.cell_breach == NULL) == may, "stage %d op %d: %s", st, op, S.cell_breach);
     ck_assert_ptr_null(b.front_breach);
     if (may) {
         answered(op, 7);
         return;
     }
     ck_assert(!next(&front)); /* nothing of it is passed on */
-    broker_cell_gone(&b, true, now);
+    broker_cell_gone(&b, &S, true, SP_E_CELL_LOST, now);
     if (st == EXEC_QUEUED)
         failed(8, SP_E_CELL_LOST);
     else if (st != NOTHING)
@@ -195,10 +195,10 @@ START_TEST(wrong_descriptors)
         int fds[3], n = fds_for(SP_OP_STARTED, fds, true);
         ck_assert_int_eq(sp_msg_send(&cell, &m, fds, n), 0);
     }
-    ck_assert_int_eq(sp_chan_recv(&b.cell, &frame), 1);
-    broker_from_cell(&b, &frame, now);
+    ck_assert_int_eq(sp_chan_recv(&S.cell, &frame), 1);
+    broker_from_cell(&b, &S, &frame, now);
     sp_frame_close_fds(&frame);
-    ck_assert_ptr_nonnull(b.cell_breach);
+    ck_assert_ptr_nonnull(S.cell_breach);
     ck_assert(!next(&front));
 }
 END_TEST
@@ -223,22 +223,22 @@ START_TEST(noise)
         } else if (what < 98) {
             (void)broker_tick(&b, now);
         } else {
-            broker_cell_broke(&b, "noise");
+            broker_cell_broke(&S, "noise");
         }
-        if (b.cell_breach != NULL) {
-            broker_cell_gone(&b, random() % 2, now);
+        if (S.cell_breach != NULL) {
+            broker_cell_gone(&b, &S, random() % 2, SP_E_CELL_LOST, now);
             new_cell();
         }
         if (b.front_breach != NULL) {
-            ck_assert_ptr_null(b.queue_head);
+            ck_assert_ptr_null(S.queue.head);
             new_front();
         }
         while (next(&front) || next(&cell))
             ;
-        ck_assert(b.nqueued <= BROKER_QUEUE_MAX && b.nops <= BROKER_OPS_MAX);
-        ck_assert((b.queue_head == NULL) == (b.nqueued == 0));
-        ck_assert(b.seat == NULL || b.seat->kind == SP_OP_EXEC);
-        ck_assert(b.nqueued == 0 || (b.seat != NULL && b.seat->left));
+        ck_assert(S.queue.n <= BROKER_QUEUE_MAX && b.nops <= BROKER_OPS_MAX);
+        ck_assert((S.queue.head == NULL) == (S.queue.n == 0));
+        ck_assert(S.seat == NULL || S.seat->kind == SP_OP_EXEC);
+        ck_assert(S.queue.n == 0 || (S.seat != NULL && S.seat->left));
     }
 }
 END_TEST

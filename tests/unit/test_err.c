@@ -74,7 +74,11 @@ START_TEST(documented)
                {"draining", 503},
                {"overloaded", 503},
                {"bad_version", 505},
-               {"no_space", 507}};
+               {"no_space", 507},
+               {"unauthorized", 401},
+               {"bad_identity", 400},
+               {"is_directory", 400},
+               {"quota_exceeded", 507}};
     ck_assert_uint_eq(COUNT(doc), SP_E_COUNT - 1);
     for (size_t i = 0; i < COUNT(doc); i++) {
         bool found = false;

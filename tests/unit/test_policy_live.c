@@ -153,6 +153,12 @@ START_TEST(command)
 }
 END_TEST
 
+START_TEST(registry)
+{
+    run(SP_FILTER_REGISTRY, "registry.cases");
+}
+END_TEST
+
 /* The broker's filter under the command's, as in the daemon: nothing gets lost or looser. */
 START_TEST(stacked)
 {
@@ -233,7 +239,7 @@ START_TEST(without_seccomp)
 {
     struct sp_plan plan = {0};
     struct sp_policy_error e;
-    int fd = sp_filters_build(&plan, NULL, 0, &e);
+    int fd = sp_filters_build(&plan, &e);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq((int)lseek(fd, 0, SEEK_END) < 200, 1);
     close(fd);
@@ -244,7 +250,7 @@ int main(void)
 {
     /* Before Check opens descriptors of its own. */
     struct sp_policy_error e;
-    int fd = sp_filters_build(NULL, NULL, 0, &e);
+    int fd = sp_filters_build(NULL, &e);
     if (fd < 0) {
         (void)fprintf(stderr, "line %d: %s (%d)\n", e.line, e.text, fd);
         return 1;
@@ -260,6 +266,7 @@ int main(void)
     tcase_add_test(t, broker);
     tcase_add_test(t, cell);
     tcase_add_test(t, command);
+    tcase_add_test(t, registry);
     tcase_add_test(t, stacked);
 #ifdef __x86_64__
     tcase_add_test(t, i386);

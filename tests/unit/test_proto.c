@@ -10,6 +10,7 @@
 
 static uint8_t buf[SP_FRAME_MAX];
 static const char env2[] = "A=1\0_b2=x=y"; /* with the literal's own NUL: two strings */
+#define KEY ((struct sp_slice){"\0 any 32 bytes at all, NULs too.", SP_KEY_LEN})
 #define ENV2 ((struct sp_slice){env2, sizeof env2})
 
 static const struct {
@@ -37,25 +38,32 @@ static const struct {
     {{.op = SP_OP_COMMIT, .id = 5, .size = INT64_MAX}, 0, 0, 0},
     {{.op = SP_OP_DELETE, .id = 6, .path = {"x", 1}}, 0, 0, 3},
     {{.op = SP_OP_USAGE, .id = 7}, 0, 0, 0},
-    {{.op = SP_OP_ARCHIVE, .id = 14, .path = {"a/b", 3}}, 0, 0, 0},
-    {{.op = SP_OP_STREAM, .id = 15}, 1, 1, 0},
     {{.op = SP_OP_STARTED, .id = 8}, 2, 3, 0},
     {{.op = SP_OP_EXITED, .id = 9, .exit_code = 255, .signal = 64, .duration_us = UINT64_MAX},
      0,
      0,
-     7},
+     15},
     {{.op = SP_OP_FILE, .id = 10, .etag = {"abc", 3}, .size = 5, .mtime_ns = INT64_MIN}, 1, 1, 1},
     {{.op = SP_OP_READY, .id = 11}, 1, 1, 0},
     {{.op = SP_OP_DONE, .id = 12, .etag = {"abc", 3}, .size = 9, .mtime_ns = -1, .ino = UINT64_MAX},
      0,
      0,
-     3},
+     1},
     {{.op = SP_OP_FAIL, .id = 13, .err = SP_E_NO_SPACE}, 0, 0, 0},
     {{.op = SP_OP_DRAIN}, 0, 0, 0},
     {{.op = SP_OP_KILL_ALL}, 0, 0, 0},
     {{.op = SP_OP_FRONT}, 1, 1, 0},
     {{.op = SP_OP_UP}, 0, 0, 0},
     {{.op = SP_OP_BREACH}, 0, 0, 0},
+    {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}, .key = KEY}, 0, 0, 1},
+    {{.op = SP_OP_REMOVE, .id = 14, .key = KEY}, 0, 0, 0},
+    {{.op = SP_OP_REGISTRY}, 1, 1, 0},
+    {{.op = SP_OP_NAME, .id = 15, .key = KEY}, 0, 0, 0},
+    {{.op = SP_OP_TOUCH, .key = KEY}, 0, 0, 0},
+    {{.op = SP_OP_RETIRE, .id = 16, .key = KEY}, 0, 0, 0},
+    {{.op = SP_OP_FREED, .id = 17, .key = KEY}, 0, 0, 0},
+    {{.op = SP_OP_DUE, .id = 18, .size = 1800000000}, 0, 0, 0},
+    {{.op = SP_OP_NAMED, .id = 19, .key = KEY, .uid = UINT32_MAX}, 0, 0, 0},
 };
 
 static void same(struct sp_slice x, struct sp_slice y)
@@ -83,6 +91,8 @@ START_TEST(round_trip)
         same(d.env, m->env);
         same(d.path, m->path);
         same(d.etag, m->etag);
+        same(d.key, m->key);
+        ck_assert_uint_eq(d.uid, m->uid);
         ck_assert_uint_eq(d.nenv, m->nenv);
         ck_assert(d.timeout_ms == m->timeout_ms && d.size == m->size && d.ino == m->ino);
         ck_assert(d.mtime_ns == m->mtime_ns && d.duration_us == m->duration_us);
@@ -157,6 +167,7 @@ static void refuse_exec(struct sp_slice command, struct sp_slice cwd, struct sp_
     sp_wr_u32(&w, nenv);
     sp_wr_bytes(&w, env.p, env.n);
     sp_wr_u64(&w, 0);
+    sp_wr_bytes(&w, "", 0);
     if (!w.bad)
         ck_assert_msg(sp_msg_decode(&d, buf, w.len, 0) == ok, "%s", what);
     ck_assert_msg((sp_msg_encode(&m, buf, sizeof buf) > 0) == ok, "%s", what);

@@ -31,7 +31,7 @@ static char *const *with(const char *a, const char *b, const char *d)
 static int reading(const char *pair)
 {
     err[0] = '\0';
-    return settings_read(&s, with(pair, NULL, NULL), err, sizeof err);
+    return settings_read(&s, SP_MODE_SEAT, with(pair, NULL, NULL), err, sizeof err);
 }
 
 START_TEST(defaults)
@@ -63,8 +63,9 @@ START_TEST(values)
     ck_assert_int_eq(reading("SALLYPORT_MAX_TIMEOUT=1m"), 0);
     ck_assert_uint_eq(s.default_timeout, 60000); /* the default follows */
     ck_assert_int_eq(
-        settings_read(&s, with("SALLYPORT_MAX_TIMEOUT=1m", "SALLYPORT_DEFAULT_TIMEOUT=2m", NULL),
-                      err, sizeof err),
+        settings_read(&s, SP_MODE_SEAT,
+                      with("SALLYPORT_MAX_TIMEOUT=1m", "SALLYPORT_DEFAULT_TIMEOUT=2m", NULL), err,
+                      sizeof err),
         -1);
 }
 END_TEST

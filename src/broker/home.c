@@ -1,0 +1,54 @@
+/* home.c: the folders of the box's workspaces. The folder that holds them is root's, and nobody
+ * else can make a name in it: what stands there under an identity's name we made, at worst halfway.
+ * Only names are touched here; what is in a workspace is its cell's. */
+#include "broker/box.h"
+#include "sallyport/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Ours until its owner is set: a folder that still belongs to us was left halfway. */
+static int make(const char *name, uid_t uid)
+{
+    struct stat st;
+    bool made = mkdirat(SP_FD_EXTRA, name, 0700) == 0;
+    if (!made && errno != EEXIST)
+        return -errno;
+    if (fstatat(SP_FD_EXTRA, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (st.st_uid == uid)
+        return 0;
+    if (st.st_uid != geteuid())
+        return -EPERM; /* another identity's: the registry and the folder don't agree */
+    if (fchownat(SP_FD_EXTRA, name, uid, uid, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    return 0;
+}
+
+int box_home_open(const struct box *x, const struct slot *s)
+{
+    char name[2 * SP_KEY_LEN + 1];
+    uid_t uid = x->work[s - x->b->slot].uid;
+    sp_hex(s->key, SP_KEY_LEN, name);
+    int r = make(name, uid);
+    if (r != 0)
+        return r;
+    /* With the owner's eyes: root without CAP_DAC_OVERRIDE can't look into it. */
+    (void)setfsuid(uid);
+    int fd = openat(SP_FD_EXTRA, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    r = fd < 0 ? -errno : fd;
+    (void)setfsuid(geteuid());
+    return r;
+}
+
+int box_home_remove(const struct slot *s)
+{
+    char name[2 * SP_KEY_LEN + 1];
+    sp_hex(s->key, SP_KEY_LEN, name);
+    return unlinkat(SP_FD_EXTRA, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -errno;
+}

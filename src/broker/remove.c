@@ -1,0 +1,93 @@
+/* remove.c: a workspace goes, step by step: the registry marks it first, so that a crash at any
+ * instant is gone on with later; a cell of its own, as its owner, empties it; every process of its
+ * user is ended; the empty folder goes; and only then does the registry put the user id into
+ * quarantine. Nothing here looks into a workspace. */
+#include "broker/box.h"
+#include "sallyport/log.h"
+#include "sallyport/sha256.h"
+#include "sallyport/uids.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#define LOOK_AGAIN_MS 20u
+
+void box_removed(struct box *x, struct slot *s, enum sp_err e, uint64_t now)
+{
+    const struct sp_msg done = {.op = SP_OP_DONE};
+    for (unsigned i = 0; i < BROKER_OPS_MAX && s->nops > 0; i++) {
+        struct op *o = &x->b->ops[i];
+        if (o->state == OP_FREE || o->slot != s || o->kind != SP_OP_REMOVE)
+            continue;
+        if (e == SP_OK)
+            answer(x->b, o, &done, NULL, 0);
+        else
+            answer_fail(x->b, o, e);
+        op_free(x->b, o);
+    }
+    s->removing = false;
+    memset(box_work(x, s), 0, sizeof(struct box_work));
+    settle(x->b, now);
+}
+
+/* The user's processes are dead, or dying: until they are gone. True: go on. */
+static bool nobody_left(const struct box_work *w, uint64_t now)
+{
+    if (!sp_uid_in_use(w->uid))
+        return true;
+    sp_uid_kill(w->uid);
+    return now >= w->deadline;
+}
+
+static uint64_t purged(struct box *x, struct slot *s, uint64_t now)
+{
+    struct box_work *w = box_work(x, s);
+    int status = cells_proc(x->c, s)->status;
+    char name[2 * SP_KEY_LEN + 1];
+    if (!nobody_left(w, now))
+        return now + LOOK_AGAIN_MS;
+    bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !sp_uid_in_use(w->uid);
+    sp_hex(s->key, SP_KEY_LEN, name);
+    int r = ok ? box_home_remove(s) : 0;
+    if (r != 0) {
+        sp_log(SP_LOG_ERROR, "can't remove the folder %.8s...: %s", name, strerror(-r));
+        ok = false;
+    }
+    if (!ok) { /* it stays marked: the next sweep goes on */
+        sp_log(SP_LOG_ERROR, "the workspace %.8s... isn't empty yet", name);
+        box_removed(x, s, SP_E_INTERNAL, now);
+        return now;
+    }
+    (void)box_ask(x, s, SP_OP_FREED, BOX_FREEING); /* without a registry: once there is one */
+    return BROKER_NEVER;
+}
+
+uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
+{
+    struct box_work *w = box_work(x, s);
+    bool alive = cells_proc(x->c, s)->pid > 0;
+    switch (w->step) {
+    case BOX_NONE:
+    case BOX_ASKED:
+    case BOX_NAMED:
+        if (alive) {
+            box_end_cell(x, s, now);
+            return w->deadline;
+        }
+        (void)box_ask(x, s, SP_OP_RETIRE, BOX_RETIRING);
+        return BROKER_NEVER;
+    case BOX_RETIRED:
+        if (box_start_cell(x, s, true, now) == 0)
+            w->step = BOX_PURGING;
+        else
+            box_removed(x, s, SP_E_OVERLOADED, now);
+        return BROKER_NEVER;
+    case BOX_PURGED:
+        return purged(x, s, now);
+    case BOX_RETIRING:
+    case BOX_PURGING:
+    case BOX_FREEING:
+        break;
+    }
+    return BROKER_NEVER;
+}

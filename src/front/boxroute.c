@@ -1,0 +1,297 @@
+/* boxroute.c: the box's addresses: who may ask, for whom, and what of it can be refused before the
+ * body. The request is hostile; its head has passed the strict grammar. */
+#include "box.h"
+#include "identity.h"
+
+#include "sallyport/box.h"
+#include "sallyport/query.h"
+#include "sallyport/sha256.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sp_query query; /* of the request at hand */
+
+/* Reads the query; names: those allowed. False: answered. */
+static bool read_query(struct conn *c, const char *const *names)
+{
+    struct sp_slice in = c->head.has_query ? c->head.query : (struct sp_slice){"", 0};
+    enum sp_query_error e = sp_query_parse(in, &query);
+    if (e != SP_QUERY_OK) {
+        reply_error(c, SP_E_BAD_QUERY, sp_query_error_text(e));
+        return false;
+    }
+    struct sp_slice other = sp_query_stranger(&query, names);
+    if (other.p != NULL)
+        reply_error(c, SP_E_BAD_QUERY, "There is a parameter that this address doesn't have.");
+    return other.p == NULL;
+}
+
+enum { PATH_MAY_MISS = 1, PATH_NOT_ROOT = 2, PATH_NO_SLASH = 4 };
+
+/* Takes `path` out of the query. False: answered. */
+static bool read_path(struct conn *c, unsigned rules, bool *must_dir)
+{
+    struct sp_slice v = sp_query_get(&query, BOX_Q_PATH);
+    *must_dir = false;
+    if (v.p == NULL && (rules & PATH_MAY_MISS) == 0) {
+        reply_error(c, SP_E_BAD_QUERY, "The parameter \"path\" is missing.");
+        return false;
+    }
+    c->path = malloc(v.n + 1);
+    if (c->path == NULL) {
+        reply_error(c, SP_E_OVERLOADED, NULL);
+        return false;
+    }
+    size_t n = v.n;
+    if (v.p != NULL)
+        memcpy(c->path, v.p, n);
+    if (n == 1 && c->path[0] == '.') /* the workspace, as people write it */
+        n = 0;
+    if (n > 1 && c->path[n - 1] == '/') {
+        n--;
+        *must_dir = true;
+    }
+    c->path[n] = '\0';
+    c->path_len = n;
+    bool fits = sp_path_check(c->path, n) == SP_OK && !((rules & PATH_NOT_ROOT) && n == 0) &&
+                !((rules & PATH_NO_SLASH) && *must_dir);
+    if (!fits)
+        reply_error(c, SP_E_BAD_PATH, NULL);
+    return fits;
+}
+
+/* ---- handlers ---- */
+
+static void exec(struct conn *c)
+{
+    static const char *const none[] = {NULL};
+    if (read_query(c, none))
+        route_execute(c);
+}
+
+static void download(struct conn *c)
+{
+    static const char *const names[] = {BOX_Q_PATH, NULL};
+    bool must_dir;
+    route_ignore_body(c);
+    if (!read_query(c, names) || !read_path(c, 0, &must_dir))
+        return;
+    c->want = WANT_FILE;
+    struct sp_msg m = {.op = SP_OP_OPEN, .path = {c->path, c->path_len}};
+    m.flags = must_dir ? SP_OPEN_MUST_DIR : 0;
+    (void)link_request(c, &m);
+}
+
+static void upload(struct conn *c)
+{
+    static const char *const names[] = {BOX_Q_PATH, NULL};
+    bool must_dir;
+    if (read_query(c, names) && read_path(c, PATH_NOT_ROOT | PATH_NO_SLASH, &must_dir))
+        upload_begin(c);
+}
+
+static void files(struct conn *c)
+{
+    if (c->head.method == SP_M_POST)
+        upload(c);
+    else
+        download(c);
+}
+
+static void list(struct conn *c)
+{
+    static const char *const names[] = {BOX_Q_PATH, NULL};
+    bool must_dir;
+    route_ignore_body(c);
+    if (!read_query(c, names) || !read_path(c, PATH_MAY_MISS, &must_dir))
+        return;
+    c->want = WANT_LISTING;
+    struct sp_msg m = {.op = SP_OP_OPEN, .path = {c->path, c->path_len}};
+    m.flags = SP_OPEN_MUST_DIR;
+    (void)link_request(c, &m);
+}
+
+static void path(struct conn *c)
+{
+    static const char *const put[] = {BOX_Q_PATH, NULL};
+    static const char *const del[] = {BOX_Q_PATH, BOX_Q_RECURSIVE, NULL};
+    bool must_dir, recursive = false;
+    if (c->head.method == SP_M_PUT) {
+        if (read_query(c, put) && read_path(c, PATH_NOT_ROOT | PATH_NO_SLASH, &must_dir))
+            upload_begin(c);
+        return;
+    }
+    route_ignore_body(c);
+    if (!read_query(c, del))
+        return;
+    if (!sp_query_flag(&query, BOX_Q_RECURSIVE, &recursive)) {
+        reply_error(c, SP_E_BAD_QUERY, "\"recursive\" must be true or false.");
+        return;
+    }
+    if (!read_path(c, PATH_NOT_ROOT, &must_dir))
+        return;
+    struct sp_msg m = {.op = SP_OP_DELETE, .path = {c->path, c->path_len}};
+    m.flags =
+        (uint8_t)((recursive ? SP_DELETE_RECURSIVE : 0) | (must_dir ? SP_DELETE_MUST_DIR : 0));
+    (void)link_request(c, &m);
+}
+
+/* USAGE and REMOVE: the whole workspace. */
+static void whole(struct conn *c, uint8_t op)
+{
+    static const char *const none[] = {NULL};
+    route_ignore_body(c);
+    if (!read_query(c, none))
+        return;
+    struct sp_msg m = {.op = op, .path = {"", 0}};
+    (void)link_request(c, &m);
+}
+
+static void usage(struct conn *c)
+{
+    whole(c, SP_OP_USAGE);
+}
+
+static void remove_all(struct conn *c)
+{
+    whole(c, SP_OP_REMOVE);
+}
+
+void box_message(struct conn *c, const struct sp_msg *m)
+{
+    uint8_t op = c->op;
+    char json[200];
+    link_forget(c, false);
+    if (m->op == SP_OP_FAIL) {
+        enum sp_err e = (enum sp_err)m->err;
+        reply_error_extra(c, e, e == SP_E_BUSY ? "The workspace is in use." : NULL,
+                          e == SP_E_BUSY ? BOX_RETRY : "");
+    } else if (m->op == SP_OP_DONE && op == SP_OP_USAGE) {
+        int n = snprintf(json, sizeof json, "{\"bytes\":%llu,\"entries\":%llu,\"quota\":%llu}\n",
+                         (unsigned long long)m->size, (unsigned long long)m->ino,
+                         (unsigned long long)front.cfg->quota);
+        reply_json(c, 200, "", json, (size_t)n);
+    } else if (m->op == SP_OP_DONE) {
+        reply_head(c, 204, NULL, 0, "");
+        if (c->state != CONN_DEAD)
+            reply_start(c);
+    } else {
+        conn_close(c);
+    }
+}
+
+bool box_wrong_kind(struct conn *c, bool listing)
+{
+    if (c->want != WANT_FILE || !listing)
+        return false;
+    reply_error(c, SP_E_IS_DIRECTORY, NULL);
+    return true;
+}
+
+/* ---- routes ---- */
+
+enum {
+    GET = 1 << SP_M_GET,
+    HEAD = 1 << SP_M_HEAD,
+    POST = 1 << SP_M_POST,
+    PUT = 1 << SP_M_PUT,
+    DELETE = 1 << SP_M_DELETE
+};
+
+static const struct route {
+    const char *path;
+    unsigned methods;
+    bool open;     /* without a key */
+    bool identity; /* with one */
+    void (*run)(struct conn *c);
+} routes[] = {
+    {BOX_EXEC, POST, false, true, exec},
+    {BOX_FILES, GET | HEAD | POST, false, true, files},
+    {BOX_LIST, GET | HEAD, false, true, list},
+    {BOX_PATH, PUT | DELETE, false, true, path},
+    {BOX_USAGE, GET, false, true, usage},
+    {BOX_WORKSPACE, DELETE, false, true, remove_all},
+    {BOX_CAPABILITIES, GET | HEAD, false, false, box_capabilities},
+    {BOX_HEALTH, GET | HEAD, true, false, box_health},
+    {BOX_READY, GET | HEAD, true, false, box_ready},
+};
+
+static void refuse_method(struct conn *c, unsigned methods)
+{
+    static const char *const names[] = {[SP_M_GET] = "GET",
+                                        [SP_M_HEAD] = "HEAD",
+                                        [SP_M_PUT] = "PUT",
+                                        [SP_M_POST] = "POST",
+                                        [SP_M_DELETE] = "DELETE"};
+    char allow[80] = "Allow: ";
+    size_t at = strlen(allow);
+    if (c->head.method == SP_M_UNKNOWN) {
+        reply_error(c, SP_E_UNKNOWN_METHOD, NULL);
+        return;
+    }
+    for (unsigned m = 0; m < sizeof names / sizeof names[0]; m++)
+        if (methods & 1u << m)
+            at += (size_t)snprintf(allow + at, sizeof allow - at, "%s%s", at > 7 ? ", " : "",
+                                   names[m]);
+    (void)snprintf(allow + at, sizeof allow - at, "\r\n");
+    reply_error_extra(c, SP_E_BAD_METHOD, NULL, allow);
+}
+
+static const struct route *find(struct sp_slice p)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        if (strlen(routes[i].path) == p.n && memcmp(routes[i].path, p.p, p.n) == 0)
+            return &routes[i];
+    return NULL;
+}
+
+size_t box_routes(char *out, size_t cap)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        at += (size_t)snprintf(out + at, cap - at, "%s\"%s\"", i > 0 ? "," : "", routes[i].path);
+    return at;
+}
+
+static bool set_identity(struct conn *c)
+{
+    char hex[2 * SP_KEY_LEN + 1];
+    const char *why;
+    enum sp_err e = identity_read(c->in, c->head.size, c->key, &why);
+    if (e != SP_OK) {
+        reply_error(c, e, why);
+        return false;
+    }
+    c->has_key = true;
+    sp_hex(c->key, SP_KEY_LEN, hex);
+    free(c->space);
+    if (asprintf(&c->space, "%s/%s", front.cfg->workspace, hex) < 0) {
+        c->space = NULL;
+        reply_error(c, SP_E_OVERLOADED, NULL);
+        return false;
+    }
+    return true;
+}
+
+void box_route(struct conn *c)
+{
+    const struct route *r = find(c->head.path);
+    /* What is there is nobody's business who doesn't have a key. */
+    if ((r == NULL || !r->open) && !identity_authorised(c->in, c->head.size, front.cfg)) {
+        reply_error_extra(c, SP_E_UNAUTHORIZED, NULL, BOX_CHALLENGE);
+        return;
+    }
+    if (r == NULL) {
+        reply_error(c, c->head.method == SP_M_UNKNOWN ? SP_E_UNKNOWN_METHOD : SP_E_NO_ROUTE, NULL);
+        return;
+    }
+    c->route = r->path;
+    if ((r->methods & 1u << c->head.method) == 0) {
+        refuse_method(c, r->methods);
+        return;
+    }
+    if (!r->identity || set_identity(c))
+        r->run(c);
+}

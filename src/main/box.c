@@ -1,0 +1,175 @@
+/* box.c: from the settings to a box that may be started: keys, folders, the lock on them.
+ * Everything that can be refused is refused here. Trusts the operator, and root's folders. */
+#include "main/box.h"
+
+#include "sallyport/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY_MIN 16u
+#define LOCK_ROUNDS 200 /* an earlier daemon's broker may still be ending what it had */
+#define LOCK_NAP_MS 50
+
+/* ---- keys ---- */
+
+static int read_keys(const char *list, struct sp_config *c, char *err, size_t errlen)
+{
+    if (list == NULL) {
+        (void)snprintf(err, errlen, "RUNBOX_API_KEY isn't set: the box serves nobody without one.");
+        return -1;
+    }
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",");
+        for (size_t i = 0; i < n; i++)
+            if (list[i] <= ' ' || list[i] > '~') {
+                (void)snprintf(err, errlen,
+                               "RUNBOX_API_KEY holds a blank, or what isn't visible ASCII.");
+                return -1;
+            }
+        if (n < KEY_MIN || c->nkeys == SP_API_KEYS_MAX) {
+            (void)snprintf(err, errlen,
+                           n < KEY_MIN ? "RUNBOX_API_KEY has a key of less than %u characters."
+                                       : "RUNBOX_API_KEY has more than %u keys.",
+                           n < KEY_MIN ? KEY_MIN : (unsigned)SP_API_KEYS_MAX);
+            return -1;
+        }
+        struct sp_sha256 h;
+        sp_sha256_init(&h);
+        sp_sha256_add(&h, list, n);
+        sp_sha256_end(&h, c->api_key[c->nkeys++]);
+        list += n;
+        if (*list == ',' && *++list == '\0') {
+            (void)snprintf(err, errlen, "RUNBOX_API_KEY ends in a comma.");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- folders ---- */
+
+static int refuse(const char *path, const char *why, char *err, size_t errlen)
+{
+    (void)snprintf(err, errlen, "RUNBOX_ROOT: %.200s%s%s.", path, why[0] == ':' ? "" : " ", why);
+    return -1;
+}
+
+static int refuse_errno(const char *path, char *err, size_t errlen)
+{
+    char why[200];
+    (void)snprintf(why, sizeof why, ": %s", strerror(errno));
+    return refuse(path, why, err, errlen);
+}
+
+static int find_root(const struct settings *s, char root[PATH_MAX], char *err, size_t errlen)
+{
+    struct stat st;
+    if (s->root[0] != '/')
+        return refuse(s->root, "isn't an absolute path", err, errlen);
+    if (mkdir(s->root, 0711) != 0 && errno != EEXIST)
+        return refuse_errno(s->root, err, errlen);
+    if (realpath(s->root, root) == NULL || stat(root, &st) != 0)
+        return refuse_errno(s->root, err, errlen);
+    if (!S_ISDIR(st.st_mode) || strcmp(root, "/") == 0)
+        return refuse(s->root, "isn't a folder for that", err, errlen);
+    return 0;
+}
+
+/* Makes or checks one of the two folders below the root; the descriptor or -1. */
+static int folder(const char *path, mode_t mode, uid_t uid, gid_t gid, char *err, size_t errlen)
+{
+    struct stat st;
+    if (mkdir(path, mode) != 0 && errno != EEXIST)
+        return refuse_errno(path, err, errlen);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return refuse_errno(path, err, errlen);
+    if (fstat(fd, &st) != 0)
+        (void)refuse_errno(path, err, errlen);
+    else if (st.st_uid != uid && st.st_uid != 0)
+        (void)refuse(path, "belongs to a user that it shouldn't", err, errlen);
+    else if (chown(path, uid, gid) != 0 || (uid == 0 && chmod(path, mode) != 0))
+        (void)refuse_errno(path, err, errlen);
+    else if ((st.st_mode & 07777 & ~mode) != 0 && uid != 0)
+        (void)refuse(path, "is open to others", err, errlen);
+    else
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* A table of ids that is gone while folders are there would give their ids to others. */
+static int check_table(const char *root, char *err, size_t errlen)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%.4000s/workspaces", root);
+    if (stat(path, &st) != 0 || st.st_nlink <= 2) /* each folder in it is a link more */
+        return 0;
+    (void)snprintf(path, sizeof path, "%.4000s/state", root);
+    if (stat(path, &st) != 0 || st.st_size == 0)
+        return refuse(root, "has workspaces, but not the table of their user ids", err, errlen);
+    return 0;
+}
+
+static int lock(int fd, const char *root, char *err, size_t errlen)
+{
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return refuse_errno(root, err, errlen);
+        if (i == LOCK_ROUNDS)
+            return refuse(root, "is in use by another daemon", err, errlen);
+        (void)poll(NULL, 0, LOCK_NAP_MS);
+    }
+    return 0;
+}
+
+static int open_folders(const struct settings *s, struct sp_config *c, int *workspaces_fd,
+                        char *err, size_t errlen)
+{
+    char root[PATH_MAX];
+    if (find_root(s, root, err, errlen) != 0 || check_table(root, err, errlen) != 0)
+        return -1;
+    /* Their names get a slash and 64 digits more. */
+    if (snprintf(c->workspace, sizeof c->workspace, "%.4000s/workspaces", root) > 3900 ||
+        snprintf(c->state, sizeof c->state, "%.4000s/state", root) > 3900)
+        return refuse(root, "is too long a path", err, errlen);
+    int state = folder(c->state, 0700, c->registry_uid, c->registry_gid, err, errlen);
+    if (state < 0)
+        return -1;
+    close(state);
+    int path = folder(c->workspace, 0711, 0, 0, err, errlen);
+    if (path < 0)
+        return -1;
+    close(path);
+    *workspaces_fd = open(c->workspace, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*workspaces_fd < 0)
+        return refuse_errno(c->workspace, err, errlen);
+    /* The broker holds this descriptor, too: the lock goes when both are dead. */
+    return lock(*workspaces_fd, root, err, errlen);
+}
+
+int box_prepare(const struct settings *s, struct sp_config *c, int *workspaces_fd, char *err,
+                size_t errlen)
+{
+    c->mode = SP_MODE_BOX;
+    c->max_running = (uint32_t)s->max_running; /* the table bounds these */
+    c->queue_max = (uint32_t)s->queue;
+    c->quota = s->quota;
+    c->retention_ms = s->retention;
+    c->sweep_interval_ms = s->sweep_interval;
+    c->cell_idle_ms = s->cell_idle;
+    c->log_json = s->log_json != 0;
+    if (read_keys(s->api_key, c, err, errlen) != 0 || box_choose_ids(s, c, err, errlen) != 0 ||
+        open_folders(s, c, workspaces_fd, err, errlen) != 0)
+        return -1;
+    return box_clear_pool(c, *workspaces_fd, err, errlen);
+}

@@ -1,0 +1,297 @@
+/* store.c: the registry's SQLite database. WAL with full synchronisation: what was answered is on
+ * disk, so that an id that somebody's files belong to is never given to somebody else. Every
+ * change is one statement or one immediate transaction: killed at any instant, the file holds all
+ * of it or nothing. Trusts its caller's keys to have their length. */
+#include "store.h"
+
+#include "sallyport/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SCHEMA_VERSION 1
+#define BUSY_MS 5000
+#define USE_GRAIN 60 /* seconds: a busy workspace isn't written down each time */
+#define REST 60      /* seconds that an id stays in quarantine at least */
+
+enum { LIVE = 0, GOING = 1, QUARANTINED = 2 };
+
+static const char schema[] = "BEGIN IMMEDIATE;"
+                             "CREATE TABLE workspace("
+                             " uid INTEGER PRIMARY KEY,"
+                             " key BLOB UNIQUE CHECK (key IS NULL OR length(key) = 32),"
+                             " state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),"
+                             " made INTEGER NOT NULL, used INTEGER NOT NULL,"
+                             " CHECK ((state = 2) = (key IS NULL))) STRICT;"
+                             "CREATE INDEX workspace_used ON workspace(state, used);"
+                             "PRAGMA user_version = 1;"
+                             "COMMIT;";
+
+static const char *const texts[SQL_COUNT] = {
+    [SQL_FIND] = "SELECT uid, state, used FROM workspace WHERE key = ?1",
+    [SQL_USE] = "UPDATE workspace SET used = ?2 WHERE key = ?1 AND used < ?2",
+    [SQL_HIGHEST] = "SELECT max(uid) FROM workspace",
+    [SQL_OLDEST_FREE] =
+        "SELECT uid FROM workspace WHERE state = 2 AND used <= ?1 AND uid BETWEEN ?2 AND ?3"
+        " ORDER BY used, uid LIMIT 1",
+    [SQL_INSERT] = "INSERT INTO workspace(uid, key, state, made, used) VALUES (?3, ?1, 0, ?2, ?2)",
+    [SQL_REUSE] = "UPDATE workspace SET key = ?1, state = 0, made = ?2, used = ?2"
+                  " WHERE uid = ?3 AND state = 2",
+    [SQL_RETIRE] = "UPDATE workspace SET state = 1 WHERE key = ?1 AND state = 0",
+    [SQL_FREE] = "UPDATE workspace SET state = 2, key = NULL, used = ?2 WHERE key = ?1",
+    [SQL_DUE] = "SELECT key, uid FROM workspace WHERE state = 1 OR (state = 0 AND used < ?1)"
+                " ORDER BY state DESC, used LIMIT 1",
+};
+
+static int refuse(struct store *s, const char *what, char *why, size_t whylen)
+{
+    (void)snprintf(why, whylen, "%s: %s", what,
+                   s->db != NULL ? sqlite3_errmsg(s->db) : "no memory");
+    store_close(s);
+    return -1;
+}
+
+/* The first column of the first row of a query, as a number; -1: failed. */
+static int64_t ask(sqlite3 *db, const char *text)
+{
+    sqlite3_stmt *q = NULL;
+    int64_t n = -1;
+    if (sqlite3_prepare_v2(db, text, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
+        n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return n;
+}
+
+static bool sound(sqlite3 *db)
+{
+    sqlite3_stmt *q = NULL;
+    bool ok = false;
+    if (sqlite3_prepare_v2(db, "PRAGMA integrity_check(1)", -1, &q, NULL) == SQLITE_OK &&
+        sqlite3_step(q) == SQLITE_ROW) {
+        const char *said = (const char *)sqlite3_column_text(q, 0);
+        ok = said != NULL && strcmp(said, "ok") == 0;
+    }
+    sqlite3_finalize(q);
+    return ok;
+}
+
+static int prepare(struct store *s)
+{
+    char outside[200];
+    for (int i = 0; i < SQL_COUNT; i++)
+        if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->sql[i], NULL) !=
+            SQLITE_OK)
+            return -1;
+    (void)snprintf(outside, sizeof outside,
+                   "SELECT count(*) FROM workspace WHERE state != 2 AND uid NOT BETWEEN %u AND %u",
+                   s->min, s->max);
+    return ask(s->db, outside) == 0 ? 0 : 1;
+}
+
+int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, char *why,
+               size_t whylen)
+{
+    *s = (struct store){.min = min, .max = max};
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW |
+                SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    if (sqlite3_open_v2(file, &s->db, flags, NULL) != SQLITE_OK)
+        return refuse(s, "the registry can't be opened", why, whylen);
+    (void)sqlite3_busy_timeout(s->db, BUSY_MS);
+    if (sqlite3_exec(s->db,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                     "PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
+                     NULL, NULL, NULL) != SQLITE_OK)
+        return refuse(s, "the registry can't be used", why, whylen);
+    int64_t version = ask(s->db, "PRAGMA user_version");
+    if (version == 0 && ask(s->db, "SELECT count(*) FROM sqlite_schema") == 0) {
+        if (sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+            return refuse(s, "the registry's tables can't be made", why, whylen);
+        version = SCHEMA_VERSION;
+    }
+    if (version != SCHEMA_VERSION) {
+        (void)snprintf(why, whylen, "the registry has version %lld, this program knows %d",
+                       (long long)version, SCHEMA_VERSION);
+        store_close(s);
+        return -1;
+    }
+    if (!sound(s->db)) {
+        (void)snprintf(why, whylen, "the registry's file is damaged");
+        store_close(s);
+        return -1;
+    }
+    int r = prepare(s);
+    if (r < 0)
+        return refuse(s, "the registry doesn't understand its own questions", why, whylen);
+    if (r > 0) {
+        (void)snprintf(why, whylen,
+                       "there are workspaces of user ids outside RUNBOX_UID_MIN to RUNBOX_UID_MAX");
+        store_close(s);
+        return -1;
+    }
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    for (int i = 0; i < SQL_COUNT; i++) {
+        sqlite3_finalize(s->sql[i]);
+        s->sql[i] = NULL;
+    }
+    sqlite3_close(s->db);
+    s->db = NULL;
+}
+
+/* ---- statements ---- */
+
+static sqlite3_stmt *begin(struct store *s, enum store_sql which, const uint8_t *key)
+{
+    sqlite3_stmt *q = s->sql[which];
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+    if (key != NULL)
+        sqlite3_bind_blob(q, 1, key, SP_KEY_LEN, SQLITE_STATIC);
+    return q;
+}
+
+static enum sp_err failed(struct store *s, sqlite3_stmt *q)
+{
+    int code = sqlite3_extended_errcode(s->db);
+    sp_log(SP_LOG_ERROR, "the registry's database: %s (%d)", sqlite3_errmsg(s->db), code);
+    if (q != NULL)
+        sqlite3_reset(q);
+    return (code & 0xff) == SQLITE_FULL ? SP_E_NO_SPACE : SP_E_INTERNAL;
+}
+
+/* A statement without rows. */
+static enum sp_err run(struct store *s, sqlite3_stmt *q)
+{
+    int r = sqlite3_step(q);
+    if (r != SQLITE_DONE)
+        return failed(s, q);
+    sqlite3_reset(q);
+    return SP_OK;
+}
+
+struct row {
+    bool there;
+    uint32_t uid;
+    int state;
+    int64_t used;
+};
+
+static enum sp_err find(struct store *s, const uint8_t *key, struct row *out)
+{
+    sqlite3_stmt *q = begin(s, SQL_FIND, key);
+    int r = sqlite3_step(q);
+    *out = (struct row){.there = r == SQLITE_ROW};
+    if (r != SQLITE_ROW && r != SQLITE_DONE)
+        return failed(s, q);
+    if (out->there) {
+        out->uid = (uint32_t)sqlite3_column_int64(q, 0); /* store_open looked at the range */
+        out->state = sqlite3_column_int(q, 1);
+        out->used = sqlite3_column_int64(q, 2);
+    }
+    sqlite3_reset(q);
+    return SP_OK;
+}
+
+/* Ids that were never given come first; then the one that was left alone longest. */
+static enum sp_err choose(struct store *s, int64_t now, uint32_t *uid, enum store_sql *how)
+{
+    sqlite3_stmt *q = begin(s, SQL_HIGHEST, NULL);
+    if (sqlite3_step(q) != SQLITE_ROW)
+        return failed(s, q);
+    int64_t highest = sqlite3_column_type(q, 0) == SQLITE_NULL ? -1 : sqlite3_column_int64(q, 0);
+    sqlite3_reset(q);
+    *how = SQL_INSERT;
+    *uid = highest < (int64_t)s->min ? s->min : (uint32_t)highest + 1u;
+    if (highest < (int64_t)s->max)
+        return SP_OK;
+    q = begin(s, SQL_OLDEST_FREE, NULL);
+    sqlite3_bind_int64(q, 1, now - REST);
+    sqlite3_bind_int64(q, 2, s->min);
+    sqlite3_bind_int64(q, 3, s->max);
+    int r = sqlite3_step(q);
+    *how = SQL_REUSE;
+    if (r == SQLITE_ROW)
+        *uid = (uint32_t)sqlite3_column_int64(q, 0);
+    else if (r != SQLITE_DONE)
+        return failed(s, q);
+    sqlite3_reset(q);
+    return r == SQLITE_ROW ? SP_OK : SP_E_OVERLOADED;
+}
+
+static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32_t *uid)
+{
+    enum store_sql how = SQL_INSERT;
+    if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return failed(s, NULL);
+    enum sp_err e = choose(s, now, uid, &how);
+    if (e == SP_OK) {
+        sqlite3_stmt *q = begin(s, how, key);
+        sqlite3_bind_int64(q, 2, now);
+        sqlite3_bind_int64(q, 3, *uid);
+        e = run(s, q);
+    }
+    if (e == SP_OK && sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        e = failed(s, NULL);
+    if (e != SP_OK)
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return e;
+}
+
+enum sp_err store_name(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now, uint32_t *uid)
+{
+    struct row row;
+    enum sp_err e = find(s, key, &row);
+    if (e != SP_OK)
+        return e;
+    if (!row.there)
+        return give(s, key, now, uid);
+    *uid = row.uid;
+    if (row.state != LIVE)
+        return SP_E_BUSY;
+    return row.used + USE_GRAIN <= now ? store_touch(s, key, now) : SP_OK;
+}
+
+enum sp_err store_touch(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now)
+{
+    sqlite3_stmt *q = begin(s, SQL_USE, key);
+    sqlite3_bind_int64(q, 2, now);
+    return run(s, q);
+}
+
+enum sp_err store_retire(struct store *s, const uint8_t key[SP_KEY_LEN], uint32_t *uid)
+{
+    struct row row;
+    enum sp_err e = find(s, key, &row);
+    if (e == SP_OK && !row.there)
+        e = SP_E_NOT_FOUND;
+    *uid = row.uid;
+    return e == SP_OK && row.state == LIVE ? run(s, begin(s, SQL_RETIRE, key)) : e;
+}
+
+enum sp_err store_freed(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now)
+{
+    sqlite3_stmt *q = begin(s, SQL_FREE, key);
+    sqlite3_bind_int64(q, 2, now);
+    return run(s, q);
+}
+
+enum sp_err store_due(struct store *s, int64_t before, uint8_t key[SP_KEY_LEN], uint32_t *uid)
+{
+    sqlite3_stmt *q = begin(s, SQL_DUE, NULL);
+    sqlite3_bind_int64(q, 1, before);
+    int r = sqlite3_step(q);
+    if (r == SQLITE_DONE) {
+        sqlite3_reset(q);
+        return SP_E_NOT_FOUND;
+    }
+    const void *blob = r == SQLITE_ROW ? sqlite3_column_blob(q, 0) : NULL;
+    if (blob == NULL || sqlite3_column_bytes(q, 0) != (int)SP_KEY_LEN)
+        return failed(s, q);
+    memcpy(key, blob, SP_KEY_LEN);
+    *uid = (uint32_t)sqlite3_column_int64(q, 1);
+    sqlite3_reset(q);
+    return SP_OK;
+}

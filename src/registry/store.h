@@ -1,0 +1,48 @@
+/* store.h: the table of user ids: which identity's workspace has which, which are in quarantine.
+ * One row for every id that was ever given, so that none is given twice. */
+#ifndef SALLYPORT_REGISTRY_STORE_H
+#define SALLYPORT_REGISTRY_STORE_H
+
+#include "sallyport/err.h"
+#include "sallyport/proto.h"
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+enum store_sql {
+    SQL_FIND,
+    SQL_USE,
+    SQL_HIGHEST,
+    SQL_OLDEST_FREE,
+    SQL_INSERT,
+    SQL_REUSE,
+    SQL_RETIRE,
+    SQL_FREE,
+    SQL_DUE,
+    SQL_COUNT
+};
+
+struct store {
+    sqlite3 *db;
+    sqlite3_stmt *sql[SQL_COUNT];
+    uint32_t min, max;
+};
+
+/* Opens or makes the database file, which must be whole. 0, or -1 with a sentence in why. */
+int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, char *why,
+               size_t whylen);
+void store_close(struct store *s);
+
+/* Each: now in seconds since 1970. SP_OK or what to FAIL with. */
+/* The id of key; a new one where there is none yet. SP_E_BUSY: its workspace is being removed.
+ * SP_E_OVERLOADED: every id is taken. */
+enum sp_err store_name(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now, uint32_t *uid);
+enum sp_err store_touch(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now);
+/* Marks a workspace as going; done before is fine. */
+enum sp_err store_retire(struct store *s, const uint8_t key[SP_KEY_LEN], uint32_t *uid);
+/* It is gone; unknown keys are fine, since a crash may have kept the answer. */
+enum sp_err store_freed(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now);
+/* One that is going, or was used last before. SP_E_NOT_FOUND: none. */
+enum sp_err store_due(struct store *s, int64_t before, uint8_t key[SP_KEY_LEN], uint32_t *uid);
+
+#endif

@@ -1,0 +1,101 @@
+"""box.py: a fenced daemon in its box form: many identities, an API key, a root folder."""
+import hashlib
+import json
+import os
+import sqlite3
+import urllib.parse
+
+from . import names
+from .daemon import Daemon
+from .http import Conn
+
+KEY = "test-key-0123456789abcdef"
+UID_MIN, UID_MAX = 210000, 210999
+
+
+def canonical(*fields):
+    """What an identity's workspace is named by: docs/box.md "Identity"."""
+    tag = b"sallyport identity 1" if len(fields) == 1 else b"sallyport tenant and user 1"
+    h = hashlib.sha256()
+    for part in (tag, *(f.encode() for f in fields)):
+        h.update(len(part).to_bytes(4, "big") + part)
+    return h.hexdigest()
+
+
+def identity(*fields):
+    """Headers of form A (one field) or form B (two)."""
+    if len(fields) == 1:
+        return [("X-Runbox-Identity", fields[0])]
+    return [("X-Runbox-Tenant", fields[0]), ("X-Runbox-User", fields[1])]
+
+
+class Box(Daemon):
+    def __init__(self, env=None, root=None, prepare=None, **kw):
+        settings = {names.WORKSPACE: None, names.PORT: None, names.BIND: None,
+                    "RUNBOX_API_KEY": KEY, "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1",
+                    "RUNBOX_UID_MIN": UID_MIN, "RUNBOX_UID_MAX": UID_MAX}
+        settings.update(env or {})
+
+        def first(d):
+            d.root = root or d.base / "data"
+            if settings.get("RUNBOX_ROOT") is None and "RUNBOX_ROOT" not in (env or {}):
+                d.late_env["RUNBOX_ROOT"] = str(d.root)
+            if prepare:
+                prepare(d)
+        super().__init__(plan="root-uid1000", env=settings, args=("box",), prepare=first, **kw)
+
+    # ---- talk ----
+    def call(self, method, target, body=None, who=("alice",), headers=(), key=KEY, **query):
+        fields = [*headers]
+        if key is not None:
+            fields.append(("Authorization", f"Bearer {key}"))
+        if who is not None:
+            fields += identity(*who)
+        if query:
+            target += "?" + urllib.parse.urlencode(query)
+        with self.conn() as c:
+            return c.request(method, target, body, fields)
+
+    def exec(self, command, who=("alice",), **members):
+        body = json.dumps({"command": command, **members}).encode()
+        return self.call("POST", "/v1/exec", body, who, [("Content-Type", "application/json")])
+
+    def sh(self, command, who=("alice",), **members):
+        a = self.exec(command, who, **members)
+        assert a.status == 200, f"{a!r}\n{self.tail()}"
+        return a.json
+
+    def upload(self, path, data, who=("alice",)):
+        return self.call("POST", "/v1/files", data, who, path=path)
+
+    def download(self, path, who=("alice",), headers=()):
+        return self.call("GET", "/v1/files", None, who, headers, path=path)
+
+    def send_exec(self, command, who=("alice",), **members):
+        """A connection whose command's answer nobody has read yet."""
+        body = json.dumps({"command": command, **members}).encode()
+        c = self.conn()
+        head = [f"POST /v1/exec HTTP/1.1", "Host: t", f"Authorization: Bearer {KEY}",
+                f"Content-Length: {len(body)}", *(f"{k}: {v}" for k, v in identity(*who))]
+        c.send("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        return c
+
+    # ---- inside ----
+    def workspace(self, *who):
+        return self.root / "workspaces" / canonical(*(who or ("alice",)))
+
+    def table(self):
+        """uid -> (hex key or None, state), as the registry's file says."""
+        db = sqlite3.connect(f"file:{self.root}/state/registry.db?mode=ro", uri=True)
+        try:
+            rows = db.execute("SELECT uid, hex(key), state FROM workspace").fetchall()
+        finally:
+            db.close()
+        return {uid: (key.lower() or None, state) for uid, key, state in rows}
+
+    def integrity(self):
+        db = sqlite3.connect(self.root / "state" / "registry.db")
+        try:
+            return [r[0] for r in db.execute("PRAGMA integrity_check")]
+        finally:
+            db.close()

@@ -1,13 +1,30 @@
-/* fuzz_policy.c: the filters' text parser: any text is accepted or refused with a line. */
+/* fuzz_policy.c: the parsers of policy texts: any text is accepted or refused with a sentence, as a
+ * whole filter, as the operator's rules and as paths. */
 #include "sallyport/confine.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* A path that is passed on is absolute, and what it says is one path. */
+static int take(void *arg, enum sp_path_word word, const char *path)
+{
+    (void)arg;
+    if ((path == NULL) != (word == SP_PATH_WORKSPACE) || (path != NULL && path[0] != '/') ||
+        (path != NULL && strstr(path, "/../") != NULL))
+        abort();
+    return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sp_policy_error e = {0};
     if (sp_policy_check((const char *)data, size, &e) != 0 && e.text[0] == '\0')
+        abort();
+    e = (struct sp_policy_error){0};
+    if (sp_policy_check_added((const char *)data, size, &e) != 0 && e.text[0] == '\0')
+        abort();
+    if (sp_landlock_check((const char *)data, size, &e, take, NULL) != 0 && e.text[0] == '\0')
         abort();
     return 0;
 }

@@ -21,21 +21,36 @@ enum sp_filter {
 
 struct sp_policy_error {
     int line;
+    bool added; /* the line is of the operator's text, not of a built-in one */
     char text[200];
 };
 /* Line form: docs/policy.md. Builds the filter and returns its BPF in malloc'ed memory (struct
  * sock_filter array, *n entries); 0, -EINVAL with *e set, or -errno. */
 int sp_policy_compile(const char *text, size_t len, void **bpf, size_t *n,
                       struct sp_policy_error *e);
+/* The same with the operator's rules before text's own, which yield to them. loosen: of those only
+ * what allows, for a filter that others inherit from. added NULL: none. */
+int sp_policy_compile_added(const char *added, size_t added_len, bool loosen, const char *text,
+                            size_t len, void **bpf, size_t *n, struct sp_policy_error *e);
 /* Parses only, calls nothing of libseccomp but name look-ups. For the lint and the fuzzer. */
 int sp_policy_check(const char *text, size_t len, struct sp_policy_error *e);
+/* The operator's rules (SALLYPORT_COMMAND_POLICY) as they would stand before the commands' built-in
+ * ones: their form, and that they refuse nothing without which no command starts. */
+int sp_policy_check_added(const char *added, size_t len, struct sp_policy_error *e);
+/* Tries them: starts the shell as commands are, under the filter, to run nothing. 0, or -EINVAL
+ * with a sentence in e. */
+int sp_policy_try_added(const struct sp_config *c, const char *added, size_t len,
+                        struct sp_policy_error *e);
 /* The policies built into the binary. */
 const char *sp_policy_text(enum sp_filter f, size_t *len);
 
 struct sp_plan;
 /* main: compiles all into one sealed memfd for SP_FD_FILTERS; fd or -errno. Where the plan does
- * without seccomp (NULL: it has it) the set is empty and installing from it succeeds. */
-int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e);
+ * without seccomp (NULL: it has it) the set is empty and installing from it succeeds. added: the
+ * operator's rules, NULL for none. They stand first in the commands' filter, and what they allow in
+ * the broker's, which commands inherit. */
+int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
+                     struct sp_policy_error *e);
 /* role: maps SP_FD_FILTERS once, leaves it open (the broker hands it on). 0 or -errno. */
 int sp_filters_load(void);
 /* Installs on the calling thread. Needs no_new_privs. 0 or -errno. */
@@ -78,6 +93,8 @@ int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const 
 int sp_landlock_registry(int abi, const char *folder);
 /* file thread: the workspace alone. */
 int sp_landlock_files(int abi, int workspace_fd);
+/* a thread that only reads the workspace, an archive's. */
+int sp_landlock_reader(int abi, int workspace_fd);
 
 /* ---- the paths of commands, as text: docs/policy.md "command.landlock" ---- */
 enum sp_path_word {
@@ -95,6 +112,8 @@ typedef int (*sp_path_fn)(void *arg, enum sp_path_word word, const char *path);
  * a link, or no folder, and may come several times: the words add up. Allocates nothing. 0, what fn
  * returned, or -EINVAL for a line of another form (which main refused before). */
 int sp_landlock_each(const char *added, sp_path_fn fn, void *arg);
+/* The built-in text. */
+const char *sp_landlock_text(size_t *len);
 /* One text, for the lint and for what the operator gives: as above, but *e has line and sentence of
  * what is wrong; where fn fails, the line is set and the sentence is fn's to give. */
 int sp_landlock_check(const char *text, size_t len, struct sp_policy_error *e, sp_path_fn fn,

@@ -20,7 +20,7 @@ enum sp_method {
     SP_M_PUT,
     SP_M_POST,
     SP_M_DELETE,
-    SP_M_OTHER /* known to RFC 9110 or 5789 */,
+    SP_M_OTHER /* known to RFC 9110 or 5789, or QUERY */,
     SP_M_UNKNOWN
 };
 

@@ -27,6 +27,8 @@ enum sp_op {
     SP_OP_COMMIT,   /* after READY, once all bytes are in the pipe and it is closed: DONE or FAIL */
     SP_OP_DELETE,   /* DONE or FAIL */
     SP_OP_USAGE,    /* DONE (size = bytes, ino = entries) or FAIL */
+    SP_OP_ARCHIVE,  /* a folder as tar: STREAM then DONE (size = bytes written, ino = entries) or
+                       FAIL, or FAIL alone. Closing the pipe ends it: FAIL */
     SP_OP_REMOVE,   /* to the broker alone: a whole workspace goes. DONE or FAIL */
     /* cell -> broker -> front */
     SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
@@ -35,6 +37,7 @@ enum sp_op {
     SP_OP_READY, /* fd: write end of a pipe */
     SP_OP_DONE,
     SP_OP_FAIL,
+    SP_OP_STREAM, /* fd: read end of a pipe; only what DONE follows is whole */
     /* main -> front, broker */
     SP_OP_DRAIN = 64, /* front: stop accepting, finish, exit 0. */
     SP_OP_KILL_ALL,   /* broker: kill running commands; refuse new ones */
@@ -63,7 +66,7 @@ enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
 enum { SP_OPEN_MUST_DIR = 1 };                            /* OPEN.flags: trailing slash */
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };
 enum { SP_FILE_LISTING = 1 };
-enum { SP_DONE_CREATED = 1 };
+enum { SP_DONE_CREATED = 1, SP_DONE_PARTIAL = 2 };  /* PARTIAL: ARCHIVE left something out */
 enum { SP_CANCEL_GONE = 0, SP_CANCEL_TIMEOUT = 1 }; /* CANCEL.flags */
 
 struct sp_msg {
@@ -74,13 +77,14 @@ struct sp_msg {
     struct sp_slice command, cwd, env; /* env: NUL-separated "K=V\0" strings, checked */
     uint32_t nenv;
     uint64_t timeout_ms;
-    /* OPEN, PUT, DELETE, USAGE: workspace-relative, checked by sp_path_check; "" is the workspace
+    /* OPEN, PUT, DELETE, USAGE, ARCHIVE: workspace-relative, checked by sp_path_check; "" is the
+     * workspace
      */
     struct sp_slice path;
     struct sp_slice etag; /* PUT with IF_MATCH; DONE, FILE: without quotes */
     uint64_t size;        /* COMMIT, FILE, DONE */
     int64_t mtime_ns;     /* FILE, DONE */
-    uint64_t ino;         /* USAGE's DONE: entries */
+    uint64_t ino;         /* USAGE's and ARCHIVE's DONE: entries */
     int32_t exit_code;    /* EXITED: 0..255 */
     uint8_t signal;       /* EXITED: 0 none */
     uint64_t duration_us; /* EXITED */

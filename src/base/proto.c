@@ -38,6 +38,7 @@ struct shape {
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
 #define KEY (F_KEY | F_MUST_KEY)
 #define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
+#define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
 #define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH)
 
 /* clang-format off */
@@ -50,13 +51,15 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_KEY},
     [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH | F_KEY},
+    [SP_OP_ARCHIVE]  = {true, true,  0,                   0, 0, F_PATH | F_KEY},
     [SP_OP_REMOVE]   = {true, true,  0,                   0, 0, KEY},
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
     [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 0, F_EXIT},
     [SP_OP_FILE]     = {true, true,  SP_FILE_LISTING,     1, 1, F_ETAG | F_SIZE | F_MTIME},
     [SP_OP_READY]    = {true, true,  0,                   1, 1, 0},
-    [SP_OP_DONE]     = {true, true,  SP_DONE_CREATED,     0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
+    [SP_OP_DONE]     = {true, true,  DONE_FLAGS,          0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
     [SP_OP_FAIL]     = {true, true,  0,                   0, 0, F_ERR},
+    [SP_OP_STREAM]   = {true, true,  0,                   1, 1, 0},
     [SP_OP_DRAIN]    = {true, false, 0,                   0, 0, 0},
     [SP_OP_KILL_ALL] = {true, false, 0,                   0, 0, 0},
     [SP_OP_FRONT]    = {true, false, 0,                   1, 1, 0},

@@ -73,9 +73,12 @@ static bool handle(struct sp_cell *c, const struct sp_msg *m)
     case SP_OP_PUT:
     case SP_OP_DELETE:
     case SP_OP_USAGE:
+    case SP_OP_ARCHIVE:
         e = sp_path_check(m->path.p, m->path.n);
         if (e == SP_OK)
-            e = m->op == SP_OP_PUT ? sp_upload_start(&c->pool, m) : sp_pool_job(&c->pool, m);
+            e = m->op == SP_OP_PUT       ? sp_upload_start(&c->pool, m)
+                : m->op == SP_OP_ARCHIVE ? sp_archiver_job(&c->archiver, m)
+                                         : sp_pool_job(&c->pool, m);
         return e == SP_OK || sp_cell_fail(c, m->id, e);
     default:
         sp_log(SP_LOG_ERROR, "message %u is not for a cell", m->op);
@@ -116,7 +119,7 @@ static bool send_result(struct sp_cell *c, const struct sp_msg *m, int fd)
         return sp_cell_send(c, m, NULL, 0);
     if (!sp_cell_send_fds(c, m, &fd, 1, &sent))
         return false;
-    if (sent)
+    if (sent || m->op == SP_OP_STREAM) /* closed, it ends the archive, whose FAIL follows */
         return true;
     return sp_upload_cancel(&c->pool, m->id, SP_E_OVERLOADED) || /* whose FAIL follows */
            sp_cell_fail(c, m->id, SP_E_OVERLOADED);
@@ -246,6 +249,7 @@ static int fill_std(void)
 static int prepare(struct sp_cell *c)
 {
     c->root = SP_FD_EXTRA;
+    sp_archive_init();
     int err = fill_std();
     if (err == 0)
         err = take_signals(c);
@@ -318,6 +322,7 @@ static int start(struct sp_cell *c, const char **what)
     if (err == 0) {
         *what = "starting the file threads";
         err = sp_pool_start(&c->pool, cfg, c->root, &c->out);
+        sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
     }
     if (err == 0) {
         *what = "the system call filter";

@@ -2,6 +2,7 @@
 #ifndef SALLYPORT_CELL_CELL_H
 #define SALLYPORT_CELL_CELL_H
 
+#include "cell/archiver.h"
 #include "cell/environ.h"
 #include "cell/pool.h"
 #include "cell/spawn.h"
@@ -40,6 +41,7 @@ struct sp_cell {
     struct sp_exec exec;
     struct sp_spawner spawner;
     struct sp_pool pool;
+    struct sp_archiver archiver;
     struct sp_frame frame;
 };
 

@@ -4,6 +4,7 @@
  * The JSON goes to a memfd that is sealed before it leaves, so that the front can send it like a
  * file. Memory is bounded by the entry cap; the JSON itself goes through a small buffer. */
 #include "cell/files.h"
+#include "cell/names.h"
 #include "sallyport/utf8.h"
 
 #include <dirent.h>
@@ -23,14 +24,6 @@
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define DENTS (64u << 10)
 
-struct names {
-    char *text; /* one type byte, the name, a NUL; one after the other */
-    size_t used, cap;
-    uint32_t *at; /* where each entry's type byte is */
-    size_t count, room;
-    bool truncated;
-};
-
 struct out {
     int fd, err;
     size_t n;
@@ -38,39 +31,13 @@ struct out {
     char buf[32u << 10];
 };
 
-static int add_name(struct names *s, unsigned char type, const char *name)
-{
-    size_t len = strlen(name) + 2;
-    if (s->cap - s->used < len) {
-        size_t cap = s->cap == 0 ? 16384 : s->cap * 2;
-        char *text = realloc(s->text, cap);
-        if (text == NULL)
-            return -ENOMEM;
-        s->text = text;
-        s->cap = cap;
-    }
-    if (s->count == s->room) {
-        size_t room = s->room == 0 ? 512 : s->room * 2;
-        uint32_t *at = reallocarray(s->at, room, sizeof *at);
-        if (at == NULL)
-            return -ENOMEM;
-        s->at = at;
-        s->room = room;
-    }
-    s->at[s->count++] = (uint32_t)s->used; /* SP_LIST_MAX names of 257 bytes: far below 2^32 */
-    s->text[s->used] = (char)type;
-    memcpy(s->text + s->used + 1, name, len - 1);
-    s->used += len;
-    return 0;
-}
-
-static int read_names(int dir, size_t max, struct names *s)
+static int read_names(int dir, size_t max, struct sp_names *s, bool *truncated)
 {
     char *buf = malloc(DENTS);
     if (buf == NULL)
         return -ENOMEM;
     int err = 0;
-    while (err == 0 && !s->truncated) {
+    while (err == 0 && !*truncated) {
         long got = syscall(SYS_getdents64, dir, buf, DENTS);
         if (got <= 0) {
             err = got < 0 ? -errno : 0;
@@ -82,20 +49,14 @@ static int read_names(int dir, size_t max, struct names *s)
             if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
                 continue;
             if (s->count == max) {
-                s->truncated = true;
+                *truncated = true;
                 break;
             }
-            err = add_name(s, e->d_type, e->d_name);
+            err = sp_names_add(s, e->d_type, e->d_name);
         }
     }
     free(buf);
     return err;
-}
-
-static int by_bytes(const void *a, const void *b, void *text)
-{
-    const char *t = text;
-    return strcmp(t + *(const uint32_t *)a + 1, t + *(const uint32_t *)b + 1);
 }
 
 static void flush(struct out *o)
@@ -188,7 +149,8 @@ static void put_entry(struct out *o, const char *name, const struct stat *st)
     put_str(o, text);
 }
 
-static void put_all(struct out *o, int dir, const struct names *s, const char *path, size_t n)
+static void put_all(struct out *o, int dir, const struct sp_names *s, bool truncated,
+                    const char *path, size_t n)
 {
     bool first = true;
     put_str(o, "{\"path\":\"");
@@ -196,19 +158,20 @@ static void put_all(struct out *o, int dir, const struct names *s, const char *p
     put_str(o, "\",\"entries\":[");
     for (size_t i = 0; i < s->count && o->err == 0; i++) {
         struct stat st = {0};
-        const char *entry = s->text + s->at[i];
-        if (fstatat(dir, entry + 1, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+        unsigned char type;
+        const char *name = sp_names_get(s, i, &type);
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
             if (errno == ENOENT)
                 continue; /* gone since we read the folder */
             /* A folder that may be read but not searched: the type is all there is to know. */
-            st = (struct stat){.st_mode = (mode_t)DTTOIF((unsigned char)entry[0])};
+            st = (struct stat){.st_mode = (mode_t)DTTOIF(type)};
         }
         if (!first)
             put(o, ",", 1);
         first = false;
-        put_entry(o, entry + 1, &st);
+        put_entry(o, name, &st);
     }
-    put_str(o, s->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+    put_str(o, truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
     flush(o);
 }
 
@@ -222,17 +185,17 @@ static int new_memfd(void)
 
 int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
 {
-    struct names s = {0};
+    struct sp_names s = {0};
+    bool truncated = false;
     struct out *o = malloc(sizeof *o);
-    int err = o == NULL ? -ENOMEM : read_names(dir, max, &s);
+    int err = o == NULL ? -ENOMEM : read_names(dir, max, &s, &truncated);
     if (err == 0) {
-        if (s.count > 0)
-            qsort_r(s.at, s.count, sizeof *s.at, by_bytes, s.text);
+        sp_names_sort(&s);
         o->fd = new_memfd();
         o->err = o->fd < 0 ? o->fd : 0;
         o->n = 0;
         o->total = 0;
-        put_all(o, dir, &s, path, n);
+        put_all(o, dir, &s, truncated, path, n);
         if (o->err == 0 &&
             (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
             o->err = -errno;
@@ -246,8 +209,7 @@ int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r
             r->etag[0] = '\0';
         }
     }
-    free(s.at);
-    free(s.text);
+    sp_names_free(&s);
     free(o);
     return err;
 }

@@ -50,13 +50,17 @@ const char *sp_policy_text(enum sp_filter f, size_t *len)
     return p == NULL ? NULL : p->text;
 }
 
-static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], struct sp_policy_error *e)
+static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], const char *added,
+                       size_t added_len, struct sp_policy_error *e)
 {
     uint32_t off = sizeof *h;
     for (int i = 0; i < SP_FILTER_COUNT; i++) {
         size_t len, n;
         const char *text = sp_policy_text((enum sp_filter)i, &len);
-        int r = text == NULL ? -ENOENT : sp_policy_compile(text, len, &bpf[i], &n, e);
+        bool broker = i == SP_FILTER_BROKER, ours = broker || i == SP_FILTER_COMMAND;
+        int r = text == NULL ? -ENOENT
+                             : sp_policy_compile_added(ours ? added : NULL, added_len, broker, text,
+                                                       len, &bpf[i], &n, e);
         if (r != 0)
             return r;
         h->f[i].off = off;
@@ -81,7 +85,8 @@ static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
     return fd;
 }
 
-int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e)
+int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
+                     struct sp_policy_error *e)
 {
     struct header h = {.magic = MAGIC, .size = sizeof h};
     void *bpf[SP_FILTER_COUNT] = {0};
@@ -89,7 +94,7 @@ int sp_filters_build(const struct sp_plan *plan, struct sp_policy_error *e)
     if (e != NULL)
         memset(e, 0, sizeof *e);
     if (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active)
-        r = compile_all(&h, bpf, e);
+        r = compile_all(&h, bpf, added, len, e);
     if (r == 0)
         r = store(&h, bpf);
     for (int i = 0; i < SP_FILTER_COUNT; i++)

@@ -177,3 +177,10 @@ int sp_landlock_files(int abi, int workspace_fd)
                       SP_LL_MAKE_REG | SP_LL_MAKE_DIR | SP_LL_REMOVE_FILE | SP_LL_REMOVE_DIR;
     return set_enforce(&s, set_allow(&s, workspace_fd, rights));
 }
+
+int sp_landlock_reader(int abi, int workspace_fd)
+{
+    struct set s = {.fd = -1};
+    int r = set_open(&s, abi, true);
+    return r == 0 ? set_enforce(&s, set_allow(&s, workspace_fd, SP_LL_READ)) : r;
+}

@@ -112,10 +112,18 @@ static int each_line(const char *text, size_t len, struct sp_policy_error *e, sp
     return 0;
 }
 
-int sp_landlock_each(const char *added, sp_path_fn fn, void *arg)
+const char *sp_landlock_text(size_t *len)
 {
     const struct sp_policy_embedded *t = sp_policy_embedded_find("command.landlock");
-    int r = t == NULL ? -ENOENT : each_line(t->text, t->len, NULL, fn, arg);
+    *len = t == NULL ? 0 : t->len;
+    return t == NULL ? NULL : t->text;
+}
+
+int sp_landlock_each(const char *added, sp_path_fn fn, void *arg)
+{
+    size_t len;
+    const char *text = sp_landlock_text(&len);
+    int r = text == NULL ? -ENOENT : each_line(text, len, NULL, fn, arg);
     return r != 0 || added == NULL ? r : each_line(added, strlen(added), NULL, fn, arg);
 }
 

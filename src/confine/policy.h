@@ -39,6 +39,10 @@ struct sp_rule {
     struct sp_cond conds[SP_POLICY_CONDS_MAX];
 };
 
+/* Which text is being read: one that stands alone; the operator's, which comes first and decides
+ * nothing by default; the built-in one after it, whose rules yield to it. */
+enum sp_policy_part { SP_POLICY_WHOLE, SP_POLICY_ADDED, SP_POLICY_BELOW };
+
 /* One fixed block, so that no text can make a parser allocate more than this. For one call the
  * first rule that matches decides; without one, def does. */
 struct sp_policy {
@@ -48,12 +52,19 @@ struct sp_policy {
     bool decided[SP_POLICY_NR_MAX];      /* an unconditional rule was seen */
     uint32_t decision[SP_POLICY_NR_MAX]; /* its action */
     bool conditional[SP_POLICY_NR_MAX];  /* a conditional rule was seen */
-    size_t nrules;
+    enum sp_policy_part part;
+    bool loosen;                               /* of an added text only what allows counts */
+    bool above[SP_POLICY_NR_MAX];              /* decided by the added text */
+    size_t nrules, nadded;                     /* nadded: of the added text */
     struct sp_rule rules[SP_POLICY_RULES_MAX]; /* in the order of the text */
 };
 
 /* 0, or -EINVAL with *e set. */
 int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp_policy_error *e);
+/* The same for text with the operator's rules (added, may be NULL) before it. loosen: leaves those
+ * out that refuse, and takes log for allow. e->added says whose line it is. */
+int sp_policy_parse_added(const char *added, size_t added_len, bool loosen, const char *text,
+                          size_t len, struct sp_policy *p, struct sp_policy_error *e);
 
 /* Sets *e (both may be cut) and returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int sp_policy_fail(struct sp_policy_error *e, int line,

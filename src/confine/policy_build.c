@@ -277,11 +277,19 @@ static int build(const struct sp_policy *p, struct code *c, void **bpf, size_t *
 int sp_policy_compile(const char *text, size_t len, void **bpf, size_t *n,
                       struct sp_policy_error *e)
 {
+    return sp_policy_compile_added(NULL, 0, false, text, len, bpf, n, e);
+}
+
+int sp_policy_compile_added(const char *added, size_t added_len, bool loosen, const char *text,
+                            size_t len, void **bpf, size_t *n, struct sp_policy_error *e)
+{
     *bpf = NULL;
     *n = 0;
     struct sp_policy *p = malloc(sizeof *p);
     struct code *c = calloc(1, sizeof *c);
-    int r = p == NULL || c == NULL ? -ENOMEM : sp_policy_parse(text, len, p, e);
+    int r = p == NULL || c == NULL
+                ? -ENOMEM
+                : sp_policy_parse_added(added, added_len, loosen, text, len, p, e);
     if (r == 0)
         r = build(p, c, bpf, n, e);
     free(c);

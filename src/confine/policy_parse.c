@@ -213,9 +213,11 @@ static int add(struct line *l, struct sp_policy *p, const struct sp_rule *r)
 {
     if (r->nr < 0)
         return 0;
+    if (p->loosen && r->action != SECCOMP_RET_ALLOW)
+        return 0;
     if (p->decided[r->nr]) {
-        if (p->decision[r->nr] == r->action)
-            return 0; /* says the same again */
+        if (p->decision[r->nr] == r->action || p->above[r->nr])
+            return 0; /* says the same again, or yields to the operator's */
         return sp_policy_fail(l->e, l->no, "never reached: an earlier line decides this call");
     }
     if (p->nrules == SP_POLICY_RULES_MAX)
@@ -294,20 +296,23 @@ static int one_line(struct line *l, struct sp_policy *p)
     uint32_t act;
     if (!next(l, &w))
         return 0;
+    if (p->part == SP_POLICY_ADDED && (is(w, "default") || is(w, "newer")))
+        return sp_policy_fail(l->e, l->no, "%.*s is for the built-in policy to say", shown(w), w.p);
     if (is(w, "default"))
         return general(l, &p->has_default, &p->def, "default");
-    if (!p->has_default)
+    if (!p->has_default && p->part != SP_POLICY_ADDED)
         return sp_policy_fail(l->e, l->no, "the first line must be the default");
     if (is(w, "newer"))
         return general(l, &p->has_newer, &p->newer, "newer");
     if (action(l, w, &act) != 0)
         return -EINVAL;
+    if (p->loosen && act == SECCOMP_RET_LOG)
+        act = SECCOMP_RET_ALLOW;
     return calls(l, p, act);
 }
 
-int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp_policy_error *e)
+static int parse_part(const char *text, size_t len, struct sp_policy *p, struct sp_policy_error *e)
 {
-    memset(p, 0, sizeof *p);
     if (len > SP_POLICY_TEXT_MAX)
         return sp_policy_fail(e, 0, "longer than %u bytes", SP_POLICY_TEXT_MAX);
     if (len > 0 && memchr(text, '\0', len) != NULL)
@@ -323,9 +328,39 @@ int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp
             return -EINVAL;
         at = end + 1;
     }
-    if (!p->has_default)
+    if (!p->has_default && p->part != SP_POLICY_ADDED)
         return sp_policy_fail(e, l.no, "no default");
     return 0;
+}
+
+int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp_policy_error *e)
+{
+    memset(p, 0, sizeof *p);
+    if (e != NULL)
+        e->added = false;
+    return parse_part(text, len, p, e);
+}
+
+int sp_policy_parse_added(const char *added, size_t added_len, bool loosen, const char *text,
+                          size_t len, struct sp_policy *p, struct sp_policy_error *e)
+{
+    if (added == NULL)
+        return sp_policy_parse(text, len, p, e);
+    memset(p, 0, sizeof *p);
+    p->part = SP_POLICY_ADDED;
+    p->loosen = loosen;
+    if (e != NULL)
+        e->added = true;
+    int r = parse_part(added, added_len, p, e);
+    if (r != 0)
+        return r;
+    p->nadded = p->nrules;
+    memcpy(p->above, p->decided, sizeof p->above);
+    p->part = SP_POLICY_BELOW;
+    p->loosen = false;
+    if (e != NULL)
+        e->added = false;
+    return parse_part(text, len, p, e);
 }
 
 int sp_policy_check(const char *text, size_t len, struct sp_policy_error *e)

@@ -24,7 +24,8 @@ static enum sp_method method_of(struct sp_slice s)
         enum sp_method m;
     } known[] = {{"GET", SP_M_GET},       {"HEAD", SP_M_HEAD},     {"PUT", SP_M_PUT},
                  {"POST", SP_M_POST},     {"DELETE", SP_M_DELETE}, {"OPTIONS", SP_M_OTHER},
-                 {"CONNECT", SP_M_OTHER}, {"TRACE", SP_M_OTHER},   {"PATCH", SP_M_OTHER}};
+                 {"CONNECT", SP_M_OTHER}, {"TRACE", SP_M_OTHER},   {"PATCH", SP_M_OTHER},
+                 {"QUERY", SP_M_OTHER}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (equals(s, known[i].name))
             return known[i].m;

@@ -149,6 +149,43 @@ static int read_paths(const char *value, struct sp_config *c, char *err, size_t 
     return -1;
 }
 
+/* ---- system calls ---- */
+
+static int wrong_policy(const char *file, int r, const struct sp_policy_error *e, char *err,
+                        size_t errlen)
+{
+    const char *name = "SALLYPORT_COMMAND_POLICY",
+               *why = e->text[0] != '\0' ? e->text : strerror(-r);
+    if (e->line > 0)
+        (void)snprintf(err, errlen, "%s: %.100s:%d: %s.", name, file, e->line, why);
+    else
+        (void)snprintf(err, errlen, "%s: %.100s: %s.", name, file, why);
+    return -1;
+}
+
+static int read_policy(const char *file, char **policy, size_t *len, char *err, size_t errlen)
+{
+    struct sp_policy_error e = {0};
+    char *text = added_file(file, len);
+    if (text == NULL)
+        return unreadable("SALLYPORT_COMMAND_POLICY", file, err, errlen);
+    int r = sp_policy_check_added(text, *len, &e);
+    if (r == 0) {
+        *policy = text;
+        return 0;
+    }
+    free(text);
+    return wrong_policy(file, r, &e, err, errlen);
+}
+
+int added_try(const struct settings *s, const struct sp_config *c, const char *policy, size_t len,
+              char *err, size_t errlen)
+{
+    struct sp_policy_error e = {0};
+    int r = sp_policy_try_added(c, policy, len, &e);
+    return r == 0 ? 0 : wrong_policy(s->command_policy, r, &e, err, errlen);
+}
+
 int added_read(const struct settings *s, struct sp_config *c, char **policy, size_t *len, char *err,
                size_t errlen)
 {
@@ -156,5 +193,7 @@ int added_read(const struct settings *s, struct sp_config *c, char **policy, siz
     *len = 0;
     if (s->command_paths != NULL && read_paths(s->command_paths, c, err, errlen) != 0)
         return -1;
+    if (s->command_policy != NULL)
+        return read_policy(s->command_policy, policy, len, err, errlen);
     return 0;
 }

@@ -21,6 +21,7 @@ static int usage(FILE *out, int status)
     fputs("usage: sallyport seat       serve one workspace: commands one at a time, and its files\n"
           "       sallyport box        serve many identities, each with a workspace and a user id\n"
           "       sallyport check      tell which layers of confinement this host gives\n"
+          "       sallyport policy     check policy files, show the built-in ones\n"
           "       sallyport --help | --version\n\n"
           "Settings come from the environment; an empty one is as if it weren't there:\n",
           out);
@@ -117,6 +118,8 @@ int main(int argc, char **argv)
 {
     if (!open_standard_streams())
         return USAGE_STATUS;
+    if (argc >= 2 && strcmp(argv[1], "policy") == 0)
+        return policy_command(argc - 2, argv + 2);
     if (argc == 2) {
         if (strncmp(argv[1], "--role=", 7) == 0)
             return run_role(argv[1] + 7);

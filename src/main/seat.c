@@ -39,13 +39,16 @@ static void log_plan(const struct sp_plan *p)
     }
 }
 
-static int build_filters(const struct sp_plan *plan, char *err, size_t errlen)
+static int build_filters(const struct sp_plan *plan, const char *policy, size_t len, char *err,
+                         size_t errlen)
 {
     struct sp_policy_error e = {0};
-    int fd = sp_filters_build(plan, &e);
+    int fd = sp_filters_build(plan, policy, len, &e);
     if (fd >= 0)
         return fd;
-    if (e.text[0] != '\0')
+    if (e.text[0] != '\0' && e.added) /* as a whole too long, as each rule was looked at */
+        (void)snprintf(err, errlen, "SALLYPORT_COMMAND_POLICY: line %d: %s.", e.line, e.text);
+    else if (e.text[0] != '\0')
         (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
     else
         (void)refuse(err, errlen, "can't build the filters", fd);
@@ -76,7 +79,7 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
     s->self_fd = sp_role_init_self(false);
     if (s->self_fd < 0)
         return refuse(err, errlen, "can't open our own binary at /proc/self/exe", s->self_fd);
-    s->filters_fd = build_filters(plan, err, errlen);
+    s->filters_fd = build_filters(plan, s->policy, s->policy_len, err, errlen);
     if (s->filters_fd < 0)
         return -1;
     if (listen_open(&s->listeners, set, envp, err, errlen) != 0)
@@ -137,8 +140,7 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
                  char *const *envp, char *err, size_t errlen)
 {
     struct settings set;
-    char ids_warning[300], *policy;
-    size_t policy_len;
+    char ids_warning[300];
     memset(s, 0, sizeof *s);
     sp_log_init("main", SP_LOG_INFO);
     if (settings_read(&set, mode, envp, err, errlen) != 0)
@@ -147,7 +149,7 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
     s->shutdown_ms = set.shutdown_timeout;
     if (choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
-        added_read(&set, &s->cfg, &policy, &policy_len, err, errlen) != 0)
+        added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
         return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
@@ -162,6 +164,9 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
         return -1;
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
+        return -1;
+    if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
+        added_try(&set, &s->cfg, s->policy, s->policy_len, err, errlen) != 0)
         return -1;
     for (int i = 0; i < SP_LAYER_COUNT; i++)
         s->cfg.layers |= plan->layer[i].active ? 1u << i : 0;

@@ -58,9 +58,15 @@ int basenv_build(const struct settings *s, struct sp_config *c, char *const *env
  * SALLYPORT_COMMAND_POLICY, malloc'ed, NULL without one. 0, or -1 with a sentence. */
 int added_read(const struct settings *s, struct sp_config *c, char **policy, size_t *len, char *err,
                size_t errlen);
+/* Starts the shell under that policy, to see that commands will. 0, or -1 with a sentence. */
+int added_try(const struct settings *s, const struct sp_config *c, const char *policy, size_t len,
+              char *err, size_t errlen);
 /* A whole regular file of at most 64 KiB in malloc'ed memory, with a NUL behind it; NULL with errno
  * (EFBIG, or EISDIR where it is no file). For the lint too. */
 char *added_file(const char *path, size_t *len);
+
+/* policy.c: `sallyport policy ...`, argv from behind that word; the exit status. */
+int policy_command(int argc, char **argv);
 
 /* config.c: everything of c that follows from s alone, with the workspace resolved and opened; the
  * box's folders are box.c's. */

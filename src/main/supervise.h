@@ -23,7 +23,9 @@ struct super {
     uint64_t shutdown_ms;
     int config_fd, filters_fd, workspace_fd, self_fd, signal_fd;
     struct child broker, front, registry; /* the last: the box's */
-    unsigned stops;                       /* SIGTERM, SIGINT, SIGQUIT so far */
+    char *policy; /* the operator's system call rules for commands, or NULL */
+    size_t policy_len;
+    unsigned stops; /* SIGTERM, SIGINT, SIGQUIT so far */
 };
 
 /* ---- seat.c: everything before the first role ---- */

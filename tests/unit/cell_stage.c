@@ -49,7 +49,7 @@ static void start(struct stage *s)
 {
     int pair[2];
     struct sp_policy_error e = {0};
-    int filters = sp_filters_build(NULL, &e);
+    int filters = sp_filters_build(NULL, NULL, 0, &e);
     ck_assert_msg(filters >= 0, "line %d: %s", e.line, e.text);
     int config = sp_sealed_memfd("config", &s->config, sizeof s->config);
     ck_assert_int_ge(config, 0);

@@ -51,10 +51,19 @@ START_TEST(methods)
     static const struct {
         const char *name;
         enum sp_method m;
-    } t[] = {{"GET", SP_M_GET},      {"HEAD", SP_M_HEAD},     {"PUT", SP_M_PUT},
-             {"POST", SP_M_POST},    {"DELETE", SP_M_DELETE}, {"OPTIONS", SP_M_OTHER},
-             {"TRACE", SP_M_OTHER},  {"PATCH", SP_M_OTHER},   {"get", SP_M_UNKNOWN},
-             {"GETT", SP_M_UNKNOWN}, {"BREW", SP_M_UNKNOWN},  {"!#$%&'*+-.^_`|~", SP_M_UNKNOWN}};
+    } t[] = {{"GET", SP_M_GET},
+             {"HEAD", SP_M_HEAD},
+             {"PUT", SP_M_PUT},
+             {"POST", SP_M_POST},
+             {"DELETE", SP_M_DELETE},
+             {"OPTIONS", SP_M_OTHER},
+             {"TRACE", SP_M_OTHER},
+             {"PATCH", SP_M_OTHER},
+             {"QUERY", SP_M_OTHER},
+             {"get", SP_M_UNKNOWN},
+             {"GETT", SP_M_UNKNOWN},
+             {"BREW", SP_M_UNKNOWN},
+             {"!#$%&'*+-.^_`|~", SP_M_UNKNOWN}};
     for (size_t i = 0; i < COUNT(t); i++) {
         char req[100];
         int n = snprintf(req, sizeof req, "%s / HTTP/1.1\r\n" H "\r\n", t[i].name);

@@ -239,7 +239,7 @@ START_TEST(without_seccomp)
 {
     struct sp_plan plan = {0};
     struct sp_policy_error e;
-    int fd = sp_filters_build(&plan, &e);
+    int fd = sp_filters_build(&plan, NULL, 0, &e);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq((int)lseek(fd, 0, SEEK_END) < 200, 1);
     close(fd);
@@ -250,7 +250,7 @@ int main(void)
 {
     /* Before Check opens descriptors of its own. */
     struct sp_policy_error e;
-    int fd = sp_filters_build(NULL, &e);
+    int fd = sp_filters_build(NULL, NULL, 0, &e);
     if (fd < 0) {
         (void)fprintf(stderr, "line %d: %s (%d)\n", e.line, e.text, fd);
         return 1;

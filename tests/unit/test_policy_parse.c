@@ -334,6 +334,54 @@ START_TEST(random_rules)
 }
 END_TEST
 
+/* What the operator adds decides first, then the commands' own rules; and the broker's filter,
+ * which commands inherit, never refuses what the commands' allows. */
+START_TEST(added)
+{
+    static const char ours[] =
+        "errno EACCES socket if arg0.lo == AF_INET and arg1.lo == 1\n"
+        "allow socket if arg0.lo == AF_NETLINK\nkill sync getcwd\n"
+        "log ptrace if arg0.lo == 16\nallow personality mount\n"
+        "errno EIO prctl if arg0.lo == 22\nallow prctl if arg0.lo == PR_SET_MM\n";
+    static struct sp_policy own, whole;
+    void *cmd, *brk;
+    size_t nc, nb, tc, tb;
+    struct sp_policy_error e;
+    const char *c = sp_policy_text(SP_FILTER_COMMAND, &tc),
+               *b = sp_policy_text(SP_FILTER_BROKER, &tb);
+    size_t no = sizeof ours - 1;
+    ck_assert_int_eq(sp_policy_check_added(ours, no, &e), 0);
+    ck_assert_int_eq(sp_policy_parse(c, tc, &own, &e), 0);
+    ck_assert_int_eq(sp_policy_parse_added(ours, no, false, c, tc, &whole, &e), 0);
+    ck_assert_uint_eq(whole.nadded, 8 + 1);
+    ck_assert_int_eq(sp_policy_compile_added(ours, no, false, c, tc, &cmd, &nc, &e), 0);
+    ck_assert_int_eq(sp_policy_compile_added(ours, no, true, b, tb, &brk, &nb, &e), 0);
+    for (int i = 0; i < 60000; i++) {
+        struct seccomp_data d = {.arch = seccomp_arch_native()};
+        d.nr = rnd() % 3 == 0 ? whole.rules[rnd() % whole.nadded].nr : (int)(rnd() % 440);
+        for (int k = 0; k < 6; k++)
+            d.args[k] = near(&whole);
+        uint64_t args[6];
+        memcpy(args, d.args, sizeof args);
+        uint32_t got = run(cmd, nc, &d), want = expected(&own, d.nr, args);
+        for (size_t r = whole.nadded; r-- > 0;) { /* the first one that matches has the last word */
+            bool all = whole.rules[r].nr == d.nr;
+            for (uint32_t k = 0; all && k < whole.rules[r].nconds; k++)
+                all = holds(&whole.rules[r].conds[k], args);
+            want = all ? whole.rules[r].action : want;
+        }
+        ck_assert_msg(got == want, "call %d: %#x, expected %#x", d.nr, got, want);
+        uint32_t above = run(brk, nb, &d);
+        ck_assert_msg((int32_t)(above & 0xffff0000) >= (int32_t)(got & 0xffff0000) || above == got,
+                      "call %d: the broker's %#x, the commands' %#x", d.nr, above, got);
+    }
+    free(cmd);
+    free(brk);
+    ck_assert_int_eq(sp_policy_check_added("allow nosuch", 12, &e), -EINVAL);
+    ck_assert(e.added && e.line == 1);
+}
+END_TEST
+
 START_TEST(newer)
 {
     void *bpf;
@@ -363,6 +411,7 @@ int main(void)
     tcase_add_test(t, mangled);
     tcase_add_test(t, built_in);
     tcase_add_test(t, random_rules);
+    tcase_add_test(t, added);
     tcase_add_test(t, newer);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

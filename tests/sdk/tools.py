@@ -1,0 +1,56 @@
+"""tools.py: the programs that the tests of the clients need beyond Debian's, in build/sdk. Each is
+installed once, by its lock file, and again when that changes. A tool that is missing fails the test."""
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "sdk"
+HERE = pathlib.Path(__file__).parent
+
+
+def run(*args, cwd=None, env=None, bound=600):
+    """Runs it to its end; what it printed is in the failure."""
+    done = subprocess.run([str(a) for a in args], cwd=cwd, env={**os.environ, **(env or {})}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=bound, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, args))}: {done.returncode}\n{done.stdout[-8000:]}"
+    return done.stdout
+
+
+def once(name, inputs, make):
+    """make(folder) fills OUT/name, unless it was made from the same inputs before."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in inputs)
+                            + sys.version.encode()).hexdigest()
+    folder, stamp = OUT / name, OUT / f"{name}.made"
+    with open(OUT / f"{name}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may share a tree
+        if not stamp.exists() or stamp.read_text() != digest:
+            stamp.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            stamp.write_text(digest)
+    return folder
+
+
+def venv():
+    """bin/ of an environment with what requirements.txt pins."""
+    wanted = HERE / "requirements.txt"
+
+    def make(folder):
+        run("/usr/bin/python3", "-m", "venv", folder)
+        run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", wanted)
+    return once("venv", [wanted], make) / "bin"
+
+
+def fresh_venv(name, *wheels):
+    """bin/ of an empty environment with these files installed and no network asked."""
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    run("/usr/bin/python3", "-m", "venv", folder)
+    run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", *wheels)
+    return folder / "bin"

@@ -48,6 +48,11 @@ def make_dev():
     os.symlink("/proc/self/fd", "/dev/fd")
     for n, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{n}", f"/dev/{name}")
+    os.mkdir("/dev/pts")
+    mount("pts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=620")
+    os.symlink("pts/ptmx", "/dev/ptmx")
+    os.mkdir("/dev/mqueue")
+    mount("mqueue", "/dev/mqueue", "mqueue", 0)
     os.mkdir("/dev/shm")
     mount("shm", "/dev/shm", "tmpfs", 0, "mode=1777,size=256m")
 
@@ -68,6 +73,8 @@ def fence(spec):
         set_readonly(path, False, True)
     for extra in spec.get("tmpfs", ()):
         mount("extra", extra["path"], "tmpfs", 0, extra["options"])
+    for extra in spec.get("binds", ()):
+        mount(extra["source"], extra["path"], None, MS_BIND)
     if os.statvfs("/").f_flag & os.ST_RDONLY == 0:
         raise SystemExit("launcher: the host is still writable")
 

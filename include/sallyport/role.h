@@ -45,6 +45,7 @@ struct sp_config {
         limit_open_files; /* 0 none */
     int log_level;
     bool log_requests;
+    bool metrics;              /* serve GET /metrics */
     char command_paths[16384]; /* the operator's path lines, as sp_landlock_each takes them */
     /* the box */
     uint32_t mode;    /* enum sp_mode. In the box `workspace` is the folder of workspaces, but in a

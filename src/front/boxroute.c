@@ -205,17 +205,19 @@ static const struct route {
     unsigned methods;
     bool open;     /* without a key */
     bool identity; /* with one */
+    enum metrics_route kind;
     void (*run)(struct conn *c);
 } routes[] = {
-    {BOX_EXEC, POST, false, true, exec},
-    {BOX_FILES, GET | HEAD | POST, false, true, files},
-    {BOX_LIST, GET | HEAD, false, true, list},
-    {BOX_PATH, PUT | DELETE, false, true, path},
-    {BOX_USAGE, GET, false, true, usage},
-    {BOX_WORKSPACE, DELETE, false, true, remove_all},
-    {BOX_CAPABILITIES, GET | HEAD, false, false, box_capabilities},
-    {BOX_HEALTH, GET | HEAD, true, false, box_health},
-    {BOX_READY, GET | HEAD, true, false, box_ready},
+    {BOX_EXEC, POST, false, true, ROUTE_V1_EXEC, exec},
+    {BOX_FILES, GET | HEAD | POST, false, true, ROUTE_V1_FILES, files},
+    {BOX_LIST, GET | HEAD, false, true, ROUTE_V1_LIST, list},
+    {BOX_PATH, PUT | DELETE, false, true, ROUTE_V1_PATH, path},
+    {BOX_USAGE, GET, false, true, ROUTE_V1_USAGE, usage},
+    {BOX_WORKSPACE, DELETE, false, true, ROUTE_V1_WORKSPACE, remove_all},
+    {BOX_CAPABILITIES, GET | HEAD, false, false, ROUTE_V1_CAPABILITIES, box_capabilities},
+    {BOX_METRICS, GET | HEAD, false, false, ROUTE_METRICS, route_metrics},
+    {BOX_HEALTH, GET | HEAD, true, false, ROUTE_HEALTHZ, box_health},
+    {BOX_READY, GET | HEAD, true, false, ROUTE_READY, box_ready},
 };
 
 static void refuse_method(struct conn *c, unsigned methods)
@@ -288,6 +290,7 @@ void box_route(struct conn *c)
         return;
     }
     c->route = r->path;
+    c->kind = r->kind;
     if ((r->methods & 1u << c->head.method) == 0) {
         refuse_method(c, r->methods);
         return;

@@ -50,6 +50,10 @@ static void on_timer(h2o_timeout_entry_t *entry)
     struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, timer, entry);
     enum conn_clock clock = c->clock;
     c->clock = CLOCK_NONE;
+    if (clock == CLOCK_HEAD || clock == CLOCK_IDLE || clock == CLOCK_STALL)
+        metrics_timeout(clock == CLOCK_HEAD   ? WAIT_HEAD
+                        : clock == CLOCK_IDLE ? WAIT_IDLE
+                                              : WAIT_STALL);
     if (clock == CLOCK_HANGUP) {
         /* Input is full or ended, so the loop can't tell us that the client left. */
         if (hung_up(c->fd))
@@ -87,6 +91,7 @@ static void conn_new(int fd)
     c->timer.cb = on_timer;
     h2o_linklist_insert(&front.conns, &c->all);
     front.nconns++;
+    metrics_connection();
     /* The first request may already be there. */
     c->reading = true;
     h2o_socket_read_start(c->sock, on_readable);
@@ -161,21 +166,16 @@ ssize_t conn_recv(struct conn *c, size_t max_total)
         c->in_cap = FRONT_IN_MAX;
     }
     size_t room = c->in_cap < max_total ? c->in_cap : max_total;
-    for (;;) {
-        ssize_t n = recv(c->fd, c->in + c->in_len, room - c->in_len, 0);
-        if (n > 0) {
-            c->in_len += (size_t)n;
-            return n;
-        }
-        if (n == 0) {
-            c->eof = true;
-            conn_read_on(c, false);
-            return 0;
-        }
-        if (errno == EINTR)
-            continue;
+    ssize_t n = io_recv(c, c->in + c->in_len, room - c->in_len);
+    if (n > 0) {
+        c->in_len += (size_t)n;
+    } else if (n == 0) {
+        c->eof = true;
+        conn_read_on(c, false);
+    } else {
         return errno == EAGAIN ? -1 : -2;
     }
+    return n;
 }
 
 bool conn_send_continue(struct conn *c)
@@ -183,7 +183,7 @@ bool conn_send_continue(struct conn *c)
     if (!c->head.expect_continue || c->in_len > c->head.size)
         return true;
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (send(c->fd, text, sizeof text - 1, MSG_NOSIGNAL) == (ssize_t)sizeof text - 1)
+    if (io_send(c, text, sizeof text - 1, false) == (ssize_t)sizeof text - 1)
         return true;
     conn_close(c); /* a fresh socket that can't take 25 bytes */
     return false;
@@ -259,6 +259,8 @@ static bool next_request(struct conn *c)
         return false;
     }
     conn_clock(c, CLOCK_NONE);
+    c->began_us = metrics_now_us();
+    c->kind = ROUTE_OTHER;
     if (r < 0) {
         memset(&c->head, 0, sizeof c->head);
         c->unread_body = true;
@@ -336,6 +338,9 @@ void conn_request_done(struct conn *c)
         sp_log(SP_LOG_INFO, "request method=%d status=%d path=%.*s", (int)c->head.method, c->status,
                c->head.path.p == NULL ? 0 : (int)c->head.path.n,
                c->head.path.p == NULL ? "" : c->head.path.p);
+    uint64_t now = metrics_now_us();
+    metrics_request(c->kind, c->status, c->began_us != 0 ? now - c->began_us : 0);
+    c->began_us = 0;
     free_request(c);
     link_forget(c, true);
     if (c->unread_body) {
@@ -366,6 +371,8 @@ void conn_close(struct conn *c)
     link_forget(c, true);
     conn_clock(c, CLOCK_NONE);
     free_request(c);
+    if (c->began_us != 0)
+        metrics_aborted(c->kind);
     c->state = CONN_DEAD;
     h2o_socket_close(c->sock);
     c->sock = NULL;

@@ -69,9 +69,7 @@ static int read_plain(struct conn *c)
         c->body_left -= have;
     }
     while (c->body_left > 0) {
-        ssize_t n = recv(c->fd, c->body + c->body_len, (size_t)c->body_left, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = io_recv(c, c->body + c->body_len, (size_t)c->body_left);
         if (n < 0 && errno == EAGAIN)
             return 0;
         if (n <= 0) {
@@ -293,6 +291,9 @@ static void started(struct conn *c, struct sp_frame *f)
         return;
     }
     c->state = CONN_EXEC;
+    x->counted = !c->probe; /* nobody asked for that one */
+    if (x->counted)
+        metrics_command_begin();
     x->out.fd = sp_frame_take_fd(f, 0);
     x->err.fd = sp_frame_take_fd(f, 1);
     if (has_stdin) {
@@ -325,6 +326,14 @@ static void capture_finish(struct capture *cap)
         cap->len = sp_utf8_whole(cap->buf, cap->len);
 }
 
+/* Once, whatever comes first. */
+static void count_end(struct exec_state *x, enum metrics_outcome o)
+{
+    if (x->counted)
+        metrics_command_end(o, x->duration_us);
+    x->counted = false;
+}
+
 static void exited(struct conn *c, const struct sp_msg *m)
 {
     struct exec_state *x = c->exec;
@@ -333,6 +342,10 @@ static void exited(struct conn *c, const struct sp_msg *m)
     x->signal = m->signal;
     x->flags = m->flags;
     x->duration_us = m->duration_us;
+    count_end(x, (x->flags & SP_EXIT_TIMED_OUT) != 0   ? COMMAND_TIMED_OUT
+                 : (x->flags & SP_EXIT_CANCELLED) != 0 ? COMMAND_CANCELLED
+                 : x->signal != 0                      ? COMMAND_SIGNALLED
+                                                       : COMMAND_EXITED);
     link_forget(c, false);
     if (x->ev != NULL) {
         events_exited(c);
@@ -356,6 +369,8 @@ static void exited(struct conn *c, const struct sp_msg *m)
 /* Also after the head of a stream is out, where only an event can say it. */
 void exec_failed(struct conn *c, enum sp_err e)
 {
+    if (c->exec != NULL)
+        count_end(c->exec, COMMAND_LOST);
     if (c->probe) /* every place taken is work, not a failure */
         box_probed(c, e == SP_E_BUSY);
     else if (c->state == CONN_EVENTS)
@@ -384,6 +399,7 @@ void exec_free(struct conn *c)
     if (x == NULL)
         return;
     disarm(x);
+    count_end(x, COMMAND_CANCELLED);
     events_free(x);
     exec_capture_end(&x->out);
     exec_capture_end(&x->err);

@@ -66,6 +66,8 @@ static void on_main(h2o_socket_t *sock, const char *err)
     sp_frame_close_fds(&frame);
     if (m.op == SP_OP_DRAIN && !front.draining)
         drain();
+    else if (m.op == SP_OP_RESTARTS)
+        metrics_restarts(m.size, m.ino);
 }
 
 /* A connection has its socket and a file or pipe; the command's three are among those put by. A
@@ -94,6 +96,7 @@ static bool prepare(void)
         return false;
     json_object_seed(seed | 1);
     limit_connections();
+    metrics_init();
     (void)signal(SIGPIPE, SIG_IGN);
     h2o_linklist_init_anchor(&front.conns);
     h2o_linklist_init_anchor(&front.dead);

@@ -4,6 +4,8 @@
 #ifndef SP_FRONT_H
 #define SP_FRONT_H
 
+#include "metrics.h"
+
 #include "sallyport/http.h"
 #include "sallyport/proto.h"
 #include "sallyport/role.h"
@@ -56,6 +58,7 @@ struct exec_state {
     h2o_timeout_entry_t arm; /* when the loop is to watch out and err */
     struct conn *conn;
     bool live;             /* events are asked for */
+    bool counted;          /* as running */
     struct events *ev;     /* NULL before the first event, and for a plain answer */
     h2o_socket_t *in_sock; /* stdin's pipe, NULL when there is none or it is done */
     char *in;              /* text for stdin, owned */
@@ -95,7 +98,9 @@ struct conn {
     size_t body_pos;     /* next unread body byte in in */
     uint64_t body_left;  /* with Content-Length: body bytes not yet consumed */
     bool close_after, unread_body, http_head;
-    size_t moved; /* bytes since the stall clock was last set */
+    size_t moved;            /* bytes since the stall clock was last set */
+    enum metrics_route kind; /* what the request counts as */
+    uint64_t began_us;       /* when the request's head was whole; 0: no request */
 
     uint32_t id; /* the broker's name for our request, 0 none */
     uint8_t op;
@@ -152,10 +157,16 @@ void conn_close_idle(void);
 ssize_t conn_recv(struct conn *c, size_t max_total);
 bool conn_send_continue(struct conn *c); /* 100 Continue if asked for; false: closed */
 
+/* io.c: bytes to and from the client. As recv, send and sendfile, but never EINTR. */
+ssize_t io_recv(struct conn *c, void *p, size_t n);
+ssize_t io_send(struct conn *c, const void *p, size_t n, bool more);
+ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
+
 /* reply.c */
 /* Head with the body's length; type NULL: none. extra: more header lines with CRLF, or "". */
 void reply_head(struct conn *c, int status, const char *type, uint64_t length, const char *extra);
 void reply_json(struct conn *c, int status, const char *extra, const char *json, size_t n);
+void reply_text(struct conn *c, const char *type, const char *text, size_t n); /* 200 */
 void reply_error(struct conn *c, enum sp_err e, const char *sentence); /* sentence NULL: default */
 void reply_error_extra(struct conn *c, enum sp_err e, const char *sentence, const char *extra);
 bool reply_append(struct conn *c, const void *p, size_t n);
@@ -169,6 +180,7 @@ void reply_start(struct conn *c); /* state SEND, and write what can be written *
 /* route.c */
 void route_request(struct conn *c);
 void route_execute(struct conn *c);
+void route_metrics(struct conn *c);
 /* GET, HEAD and DELETE have no use for a body: it is left unread, and the connection ends. */
 void route_ignore_body(struct conn *c);
 

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #define SENDFILE_ONCE (1u << 20)
@@ -131,8 +129,21 @@ void reply_json(struct conn *c, int status, const char *extra, const char *json,
     reply_start(c);
 }
 
+void reply_text(struct conn *c, const char *type, const char *text, size_t n)
+{
+    reply_head(c, 200, type, n, "");
+    if (c->state == CONN_DEAD)
+        return;
+    if (!c->http_head && !reply_append(c, text, n)) {
+        conn_close(c);
+        return;
+    }
+    reply_start(c);
+}
+
 size_t reply_error_text(char *json, size_t cap, enum sp_err e, const char *sentence)
 {
+    metrics_error(e);
     if (sentence == NULL || sentence[0] == '\0')
         sentence = sp_err_text(e);
     int n = snprintf(json, cap, "{\"error\":\"");
@@ -186,13 +197,10 @@ void reply_wait(struct conn *c)
 int reply_flush(struct conn *c)
 {
     while (c->out_pos < c->out_len) {
-        int more = c->fill != NULL || c->file_left > 0 ? MSG_MORE : 0;
-        ssize_t n = send(c->fd, c->out + c->out_pos, c->out_len - c->out_pos, MSG_NOSIGNAL | more);
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
+        bool more = c->fill != NULL || c->file_left > 0;
+        ssize_t n = io_send(c, c->out + c->out_pos, c->out_len - c->out_pos, more);
+        if (n < 0)
             return errno == EAGAIN ? 0 : -1;
-        }
         c->out_pos += (size_t)n;
         conn_progress(c, (size_t)n);
     }
@@ -207,14 +215,10 @@ static int flush_file(struct conn *c)
     while (c->file_left > 0) {
         if (turn >= SENDFILE_TURN)
             return 2;
-        off_t off = (off_t)c->file_pos;
         size_t want = c->file_left < SENDFILE_ONCE ? (size_t)c->file_left : SENDFILE_ONCE;
-        ssize_t n = sendfile(c->fd, c->file, &off, want);
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
+        ssize_t n = io_send_file(c, c->file, c->file_pos, want);
+        if (n < 0)
             return errno == EAGAIN ? 0 : -1;
-        }
         if (n == 0)
             return -1; /* the file shrank: the promised length can't be kept */
         c->file_pos += (uint64_t)n;

@@ -132,18 +132,65 @@ static void files(struct conn *c, struct sp_slice raw)
         files_begin(c, c->path, c->path_len, must_dir);
 }
 
+static bool put_page(void *arg, const char *p, size_t n)
+{
+    return reply_append(arg, p, n);
+}
+
+/* Made before its head, as its length has to be known. */
+void route_metrics(struct conn *c)
+{
+    route_ignore_body(c);
+    if (c->head.has_query) {
+        reply_error(c, SP_E_BAD_QUERY, NULL);
+        return;
+    }
+    const struct metrics_gauges g = {front.nconns, front.max_conns, front.draining};
+    c->out_len = 0;
+    bool ok = metrics_write(&g, put_page, c);
+    char *page = c->out;
+    size_t n = c->out_len;
+    c->out = NULL;
+    c->out_len = c->out_cap = 0;
+    if (ok)
+        reply_text(c, METRICS_TYPE, page, n);
+    else
+        reply_error(c, SP_E_OVERLOADED, NULL);
+    free(page);
+}
+
+static enum metrics_route kind_of(struct sp_slice p)
+{
+    if (is(p, "/healthz"))
+        return ROUTE_HEALTHZ;
+    if (is(p, "/execute"))
+        return ROUTE_EXECUTE;
+    if (front.cfg->metrics && is(p, "/metrics"))
+        return ROUTE_METRICS;
+    if (p.n >= 6 && memcmp(p.p, "/files", 6) == 0 && (p.n == 6 || p.p[6] == '/'))
+        return ROUTE_FILES;
+    return ROUTE_OTHER;
+}
+
 void route_request(struct conn *c)
 {
     struct sp_slice p = c->head.path;
-    if (front.cfg->mode == SP_MODE_BOX)
+    if (front.cfg->mode == SP_MODE_BOX) {
         box_route(c);
-    else if (is(p, "/healthz"))
+        return;
+    }
+    c->kind = kind_of(p);
+    if (c->kind == ROUTE_HEALTHZ)
         health(c);
-    else if (is(p, "/execute") && c->head.method != SP_M_POST)
+    else if (c->kind == ROUTE_EXECUTE && c->head.method != SP_M_POST)
         refuse_method(c, "Allow: POST\r\n");
-    else if (is(p, "/execute"))
+    else if (c->kind == ROUTE_EXECUTE)
         route_execute(c);
-    else if (p.n >= 6 && memcmp(p.p, "/files", 6) == 0 && (p.n == 6 || p.p[6] == '/'))
+    else if (c->kind == ROUTE_METRICS && c->head.method != SP_M_GET && c->head.method != SP_M_HEAD)
+        refuse_method(c, "Allow: GET, HEAD\r\n");
+    else if (c->kind == ROUTE_METRICS)
+        route_metrics(c);
+    else if (c->kind == ROUTE_FILES)
         files(c, (struct sp_slice){p.p + 6, p.n - 6});
     else if (c->head.method == SP_M_UNKNOWN)
         reply_error(c, SP_E_UNKNOWN_METHOD, NULL);

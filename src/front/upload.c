@@ -139,6 +139,7 @@ static int pump_plain(struct conn *c)
         if (n > 0) {
             u->sent += (uint64_t)n;
             c->body_left -= (uint64_t)n;
+            metrics_bytes((uint64_t)n, 0);
             turn += (size_t)n;
             conn_progress(c, (size_t)n);
             if (turn >= SPLICE_TURN && c->body_left > 0) {

@@ -185,6 +185,11 @@ int start_front(struct super *s)
             map[3 + i] = (struct sp_fdmap){s->listeners.fd[i], SP_FD_LISTEN + i};
         r = start(&s->front, map, 3 + s->listeners.n);
     }
+    if (r == 0) { /* for its metrics */
+        const struct sp_msg n = {
+            .op = SP_OP_RESTARTS, .size = s->front.ndeaths, .ino = s->broker.ndeaths};
+        r = sp_msg_send(&s->front.chan, &n, NULL, 0);
+    }
     close(pair[1]);
     return r;
 }

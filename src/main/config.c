@@ -89,6 +89,7 @@ int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd
     c->limit_open_files = s->max_open_files;
     c->log_level = (int)s->log_level;
     c->log_requests = s->log_requests != 0;
+    c->metrics = s->metrics != 0;
     if (s->mode == SP_MODE_SEAT && find_workspace(s, c, workspace_fd, err, errlen) != 0)
         return -1;
     return find_shell(s, c, err, errlen);

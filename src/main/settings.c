@@ -58,6 +58,7 @@ static const struct setting table[] = {
     {"SALLYPORT_MAX_OPEN_FILES", NUMBER, AT(max_open_files), "0", 0, 1048576, "of one process; 0 as inherited"},
     {"SALLYPORT_LOG", LEVEL, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"SALLYPORT_LOG_REQUESTS", BOOL, AT(log_requests), "false", 0, 0, "a line for each request"},
+    {"SALLYPORT_METRICS", BOOL, AT(metrics), "false", 0, 0, "serve GET /metrics, for Prometheus"},
     {"SALLYPORT_REGISTRY_USER", TEXT, AT(registry_user), "64996:64996", 0, 0, "box: user[:group] of the process that keeps the user ids"},
     {"RUNBOX_API_KEY", TEXT, AT(api_key), NULL, 0, 0, "what clients must show; several with commas; at least 16 characters each"},
     {"RUNBOX_ROOT", TEXT, AT(root), "/data", 0, 0, "the folder of state and workspaces"},

@@ -23,7 +23,7 @@ struct settings {
     const char *user, *front_user, *env_pass, *accept_missing;
     const char *command_policy, *command_paths;
     uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
-    uint64_t log_level, log_requests;
+    uint64_t log_level, log_requests, metrics;
     const char *test_disable;
     /* the box */
     const char *api_key, *root, *registry_user;

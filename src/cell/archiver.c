@@ -33,7 +33,7 @@ void sp_archiver_init(struct sp_archiver *a, const struct sp_config *c, int root
                       struct sp_outbox *out)
 {
     a->config = c;
-    a->space = (struct sp_workspace){root, c->use_openat2, c->max_upload};
+    a->space = (struct sp_workspace){root, c->use_openat2, c->max_upload, NULL};
     a->out = out;
     a->running = 0;
 }

@@ -138,7 +138,9 @@ static bool on_results(struct sp_cell *c)
         m.size = r->size;
         m.mtime_ns = r->mtime_ns;
         m.ino = r->entries;
-        if (ok)
+        if (r->id == 0)
+            sp_watch_counted(c);
+        else if (ok)
             ok = send_result(c, &m, r->fd);
         else if (r->fd >= 0)
             close(r->fd);
@@ -189,7 +191,11 @@ static bool turn(struct sp_cell *c, bool *gone)
         if (watch(c, EPOLL_CTL_MOD, c->chan.fd, events, ON_BROKER) != 0)
             return false;
     }
-    int n = epoll_wait(c->epoll, ev, 4, sp_exec_wait_ms(c));
+    int wait = sp_exec_wait_ms(c), count = sp_watch_wait_ms(c);
+    if (count >= 0 && (wait < 0 || count < wait))
+        wait = count;
+    int n = epoll_wait(c->epoll, ev, 4, wait);
+    sp_watch_tick(c);
     if (n < 0 && errno != EINTR) {
         sp_log(SP_LOG_ERROR, "waiting failed: %s", strerror(errno));
         return false;
@@ -321,7 +327,8 @@ static int start(struct sp_cell *c, const char **what)
     }
     if (err == 0) {
         *what = "starting the file threads";
-        err = sp_pool_start(&c->pool, cfg, c->root, &c->out);
+        sp_quota_init(&c->quota, cfg->quota);
+        err = sp_pool_start(&c->pool, cfg, c->root, &c->quota, &c->out);
         sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
     }
     if (err == 0) {

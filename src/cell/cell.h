@@ -5,6 +5,7 @@
 #include "cell/archiver.h"
 #include "cell/environ.h"
 #include "cell/pool.h"
+#include "cell/quota.h"
 #include "cell/spawn.h"
 #include "cell/tree.h"
 
@@ -32,6 +33,13 @@ struct sp_exec {
     struct sp_environ environ;
 };
 
+/* Of the quota, while a command runs. */
+struct sp_watch {
+    bool on, counting, have_base;
+    uint64_t base; /* the quota, or what was there before the command if that is more */
+    uint64_t due_ns;
+};
+
 struct sp_cell {
     const struct sp_config *config;
     int root, epoll, sigfd;
@@ -41,6 +49,8 @@ struct sp_cell {
     struct sp_exec exec;
     struct sp_spawner spawner;
     struct sp_pool pool;
+    struct sp_quota quota;
+    struct sp_watch watch;
     struct sp_archiver archiver;
     struct sp_frame frame;
 };
@@ -60,7 +70,15 @@ void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags);
 bool sp_exec_spawned(struct sp_cell *c);      /* asks the spawner for its answer */
 bool sp_exec_children(struct sp_cell *c);     /* SIGCHLD came, or the time for a round */
 int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */
+void sp_exec_over_quota(struct sp_cell *c);   /* kills what runs */
 /* The broker is gone: kills what runs and waits at most ms. */
 void sp_exec_abort(struct sp_cell *c, unsigned ms);
+
+/* ---- watch.c ---- */
+void sp_watch_started(struct sp_cell *c);
+void sp_watch_ended(struct sp_cell *c);
+int sp_watch_wait_ms(const struct sp_cell *c); /* for epoll_wait; -1: for nothing */
+void sp_watch_tick(struct sp_cell *c);
+void sp_watch_counted(struct sp_cell *c); /* the count with id 0 is done */
 
 #endif

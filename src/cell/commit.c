@@ -5,6 +5,7 @@
  * with the same If-Match only one can win; against a running command there is no such promise.
  * Trusts nothing about the folder, which a command may change meanwhile. */
 #include "cell/put.h"
+#include "cell/quota.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,6 +147,10 @@ enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64
     if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0)
         err = -errno;
     pthread_mutex_unlock(&turn);
+    if (err == 0 && e == SP_OK) {
+        sp_quota_keep(p->quota, p->taken);
+        p->taken = 0;
+    }
     sp_put_drop(p);
     if (e != SP_OK)
         return e;

@@ -122,6 +122,7 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
         .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
     };
     x->state = SP_EXEC_SPAWNING;
+    sp_watch_started(c);
     sp_spawner_ask(&c->spawner, &x->spawn);
     return true;
 }
@@ -145,6 +146,15 @@ void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
         begin_kill(x);
 }
 
+void sp_exec_over_quota(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    if (x->state != SP_EXEC_RUNNING || x->exit_flags != 0)
+        return;
+    x->exit_flags = SP_EXIT_QUOTA;
+    begin_kill(x);
+}
+
 static bool spawn_failed(struct sp_cell *c)
 {
     static const char *const steps[] = {"starting a process", "entering the folder",
@@ -156,6 +166,7 @@ static bool spawn_failed(struct sp_cell *c)
         ;
     close_pipes(x);
     x->state = SP_EXEC_IDLE;
+    sp_watch_ended(c);
     if (s->step == SP_SPAWN_CHDIR && (s->error == EACCES || s->error == EPERM))
         return sp_cell_fail(c, x->id, SP_E_FORBIDDEN);
     sp_log(SP_LOG_ERROR, "a command: %s: %s", steps[s->step], strerror(s->error));
@@ -189,6 +200,7 @@ static bool exited(struct sp_cell *c)
     struct sp_exec *x = &c->exec;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
     x->state = SP_EXEC_IDLE;
+    sp_watch_ended(c);
     if (x->unheard)
         return sp_cell_fail(c, x->id, SP_E_OVERLOADED);
     if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {

@@ -12,10 +12,13 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+struct sp_quota;
+
 struct sp_workspace {
     int root; /* descriptor of the workspace folder */
     bool use_openat2;
-    uint64_t max_upload; /* 0 none */
+    uint64_t max_upload;    /* 0 none */
+    struct sp_quota *quota; /* NULL: none is kept */
 };
 
 /* What goes to the broker. Made by a thread, owned by whoever holds it. */

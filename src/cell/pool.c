@@ -5,6 +5,7 @@
  * All wait in one epoll set: on `wake`, which is written to when work is queued (edge-triggered,
  * never read), and on the pipes of uploads, one shot each. */
 #include "cell/pool.h"
+#include "cell/quota.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -126,6 +127,9 @@ static void run_job(struct sp_work *work)
         e = sp_file_open(&p->space, j->path, j->n, (j->flags & SP_OPEN_MUST_DIR) != 0, r);
     } else if (j->op == SP_OP_DELETE) {
         e = sp_file_delete(&p->space, j->path, j->n, j->flags);
+        sp_quota_changed(p->space.quota);
+    } else if (j->op == SP_OP_USAGE && r->id == 0) {
+        e = sp_quota_count(p->space.quota, &p->space);
     } else if (j->op == SP_OP_USAGE) {
         e = sp_file_usage(&p->space, j->path, j->n, r);
     }
@@ -224,10 +228,11 @@ static int start_threads(struct sp_pool *p)
     return err;
 }
 
-int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_outbox *out)
+int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
+                  struct sp_outbox *out)
 {
     p->config = c;
-    p->space = (struct sp_workspace){root, c->use_openat2, c->max_upload};
+    p->space = (struct sp_workspace){root, c->use_openat2, c->max_upload, quota};
     p->out = out;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);

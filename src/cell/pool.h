@@ -58,8 +58,9 @@ struct sp_pool {
 };
 
 /* Starts the threads and waits until each is confined. 0 or -errno. */
-int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_outbox *out);
-/* OPEN, DELETE, USAGE. SP_OK, or what to FAIL with. */
+int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
+                  struct sp_outbox *out);
+/* OPEN, DELETE, USAGE; USAGE with id 0 counts for the quota. SP_OK, or what to FAIL with. */
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);
 /* Puts work in the queue and wakes a thread; called with the lock held. */
 void sp_pool_queue(struct sp_pool *p, struct sp_work *w);

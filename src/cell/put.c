@@ -2,6 +2,7 @@
  * nothing is left of it if we die. Trusts neither the tree nor how much or how fast the client
  * sends. */
 #include "cell/put.h"
+#include "cell/quota.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,8 @@ void sp_put_init(struct sp_put *p)
     p->flags = 0;
     p->parent = p->file = p->pipe = p->replaced = -1;
     p->by_hand = false;
-    p->received = 0;
+    p->received = p->taken = 0;
+    p->quota = NULL;
 }
 
 void sp_put_drop(struct sp_put *p)
@@ -34,6 +36,8 @@ void sp_put_drop(struct sp_put *p)
     if (p->temp[0] != '\0')
         (void)unlinkat(p->parent, p->temp, 0); /* a command may have taken it away */
     p->temp[0] = '\0';
+    sp_quota_give(p->quota, p->taken);
+    p->taken = 0;
     close_one(&p->pipe);
     close_one(&p->file);
     close_one(&p->parent);
@@ -98,13 +102,17 @@ enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *wr
 {
     mode_t mode = 0;
     int ends[2];
+    p->quota = w->quota;
+    enum sp_err e = sp_quota_room(w->quota, w);
+    if (e != SP_OK)
+        return e;
     p->parent = sp_resolve_parent(w->root, p->path, p->path_len, true, w->use_openat2, p->name);
     if (p->parent < 0) {
         int err = p->parent;
         p->parent = -1;
         return code(err);
     }
-    enum sp_err e = sp_put_check(w, p, &mode);
+    e = sp_put_check(w, p, &mode);
     if (e == SP_OK) {
         int err = make_file(p);
         if (err == 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -168,6 +176,13 @@ enum sp_put_turn sp_put_receive(const struct sp_workspace *w, struct sp_put *p, 
         if (n > 0 && w->max_upload != 0 && p->received > w->max_upload) {
             *err = SP_E_BODY_TOO_LARGE;
             n = -1;
+        }
+        if (n > 0) {
+            p->taken += (uint64_t)n;
+            if (!sp_quota_take(w->quota, w, (uint64_t)n)) {
+                *err = SP_E_QUOTA;
+                n = -1;
+            }
         }
         if (n < 0) {
             sp_put_drop(p);

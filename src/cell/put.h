@@ -19,6 +19,8 @@ struct sp_put {
     int replaced;                /* the old file, until the answer is out: freeing it takes time */
     bool by_hand;                /* splice doesn't work here: read and write */
     uint64_t received;
+    uint64_t taken; /* of the quota, by this upload */
+    struct sp_quota *quota;
 };
 
 void sp_put_init(struct sp_put *p);

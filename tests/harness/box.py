@@ -30,19 +30,42 @@ def identity(*fields):
 
 
 class Box(Daemon):
-    def __init__(self, env=None, root=None, prepare=None, **kw):
+    def __init__(self, env=None, prepare=None, **kw):
         settings = {names.WORKSPACE: None, names.PORT: None, names.BIND: None,
                     "RUNBOX_API_KEY": KEY, "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1",
                     "RUNBOX_UID_MIN": UID_MIN, "RUNBOX_UID_MAX": UID_MAX}
         settings.update(env or {})
 
         def first(d):
-            d.root = root or d.base / "data"
-            if settings.get("RUNBOX_ROOT") is None and "RUNBOX_ROOT" not in (env or {}):
+            d.root = d.base / "data"
+            if "RUNBOX_ROOT" not in (env or {}):
                 d.late_env["RUNBOX_ROOT"] = str(d.root)
             if prepare:
                 prepare(d)
         super().__init__(plan="root-uid1000", env=settings, args=("box",), prepare=first, **kw)
+
+    # ---- life ----
+    def kill_everything(self):
+        """kill -9 of every process of the fence at once."""
+        self.outer.kill()
+        self.outer.wait()
+        os.close(self.status_r)
+        self.exit = {"status": None, "left": [], "orphans": 0}
+
+    def again(self, up=True):
+        """After kill_everything, or an end of its own: a new daemon on the same root folder."""
+        if self.exit and self.exit["status"] is not None:
+            os.close(self.status_r)
+        self.exit, self.port = None, None
+        self._start(0, ("box",), (), [], 4096)
+        return self.wait_up() if up else self
+
+    def end(self):
+        """SIGTERM, waited for; the folder stays."""
+        self.signal()
+        report = self.wait_exit()
+        assert report["status"] == 0 and report["left"] == [], f"{report}\n{self.tail()}"
+        return self
 
     # ---- talk ----
     def call(self, method, target, body=None, who=("alice",), headers=(), key=KEY, **query):

@@ -1,0 +1,119 @@
+/* quota.c: keeps the account of one workspace. A figure that says "too much" is believed only when
+ * nothing but uploads happened since it was counted: else it is counted again first, so that
+ * whoever made room is not refused. Trusts nothing about the tree. */
+#include "cell/quota.h"
+
+#include "cell/spawn.h"
+
+#include <string.h>
+#include <time.h>
+
+void sp_quota_init(struct sp_quota *q, uint64_t limit)
+{
+    memset(q, 0, sizeof *q);
+    pthread_mutex_init(&q->lock, NULL);
+    q->limit = limit;
+}
+
+static uint64_t thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+enum sp_err sp_quota_count(struct sp_quota *q, const struct sp_workspace *w)
+{
+    struct sp_result r = {.fd = -1};
+    uint64_t begun = thread_ns();
+    pthread_mutex_lock(&q->lock);
+    q->stale = false; /* what changes from here on makes it so again */
+    pthread_mutex_unlock(&q->lock);
+    enum sp_err e = sp_file_usage(w, "", 0, &r);
+    pthread_mutex_lock(&q->lock);
+    if (e == SP_OK) {
+        q->known = true;
+        q->used = r.size;
+    } else {
+        q->stale = true;
+    }
+    q->cost_ns = thread_ns() - begun;
+    q->counted_ns = sp_now_ns();
+    pthread_mutex_unlock(&q->lock);
+    return e;
+}
+
+/* True: over, by a figure that can be believed. */
+static bool over(struct sp_quota *q, bool *believe)
+{
+    pthread_mutex_lock(&q->lock);
+    bool too_much = q->used + q->pending > q->limit;
+    *believe = q->known && !q->stale;
+    pthread_mutex_unlock(&q->lock);
+    return too_much;
+}
+
+static bool truly_over(struct sp_quota *q, const struct sp_workspace *w)
+{
+    bool believe;
+    if (!over(q, &believe))
+        return false;
+    if (!believe && sp_quota_count(q, w) == SP_OK)
+        return over(q, &believe);
+    return true;
+}
+
+enum sp_err sp_quota_room(struct sp_quota *q, const struct sp_workspace *w)
+{
+    if (q == NULL || q->limit == 0)
+        return SP_OK;
+    enum sp_err e = SP_OK;
+    pthread_mutex_lock(&q->lock);
+    bool known = q->known;
+    pthread_mutex_unlock(&q->lock);
+    if (!known)
+        e = sp_quota_count(q, w);
+    if (e != SP_OK)
+        return e;
+    return truly_over(q, w) ? SP_E_QUOTA : SP_OK;
+}
+
+bool sp_quota_take(struct sp_quota *q, const struct sp_workspace *w, uint64_t n)
+{
+    if (q == NULL || q->limit == 0)
+        return true;
+    pthread_mutex_lock(&q->lock);
+    q->pending += n;
+    pthread_mutex_unlock(&q->lock);
+    return !truly_over(q, w);
+}
+
+void sp_quota_give(struct sp_quota *q, uint64_t n)
+{
+    if (q == NULL || q->limit == 0 || n == 0)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->pending -= n < q->pending ? n : q->pending;
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* What it replaced isn't known: the next refusal counts. */
+void sp_quota_keep(struct sp_quota *q, uint64_t n)
+{
+    if (q == NULL || q->limit == 0)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->pending -= n < q->pending ? n : q->pending;
+    q->used += n;
+    q->stale = true;
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sp_quota_changed(struct sp_quota *q)
+{
+    if (q == NULL || q->limit == 0)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->stale = true;
+    pthread_mutex_unlock(&q->lock);
+}

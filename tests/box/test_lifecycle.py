@@ -1,0 +1,192 @@
+"""Cells come and go, calls wait their turn, workspaces end; and nothing of it is left behind."""
+import json
+import os
+import signal
+import sqlite3
+
+import pytest
+
+from harness import procs
+from harness.box import KEY, UID_MIN, canonical, identity
+from harness.http import Closed
+
+
+def cells(b):
+    return [p for p in b.procs() if p.role == "cell" and p.state != "Z"]
+
+
+def test_an_idle_cell_ends_and_comes_back(start_box):
+    b = start_box(env={"RUNBOX_CELL_IDLE": "300ms"})
+    b.sh("echo kept > f")
+    procs.wait_for("the cell ended", lambda: not cells(b))
+    assert b.sh("cat f")["stdout"] == "kept\n"
+    for _ in range(20):  # while it may be ending, too
+        assert b.sh("cat f")["stdout"] == "kept\n"
+        procs.wait_for("about its end", lambda: not cells(b), step=0.05)
+    assert len(b.table()) == 1
+
+
+def test_calls_of_one_wait_in_order(box, who):
+    first = box.send_exec("touch up; while [ ! -e go ]; do sleep 0.01; done; echo 0 >> log", who)
+    procs.wait_for("it runs", (box.workspace(*who) / "up").exists)
+    waiting = []
+    for i in range(1, 9):
+        waiting.append(box.send_exec(f"echo {i} >> log", who))
+        assert box.call("GET", "/v1/usage", who=who).status == 200  # it was queued by now
+    a = box.exec("true", who)
+    assert (a.status, a.code, a.get("retry-after")) == (409, "busy", "1")
+    waiting.pop(3).close()  # who left isn't served
+    box.call("GET", "/v1/usage", who=who)
+    box.upload("go", b"", who)
+    for c in (first, *waiting):
+        assert c.answer().status == 200
+        c.close()
+    assert box.sh("cat log", who)["stdout"].split() == list("01235678")
+
+
+def test_no_more_than_so_many_at_once(start_box):
+    b = start_box(env={"RUNBOX_MAX_CONCURRENCY": "2"})
+    held = [b.send_exec("touch up; sleep 1000", (f"c{i}",)) for i in range(2)]
+    for i in range(2):
+        procs.wait_for("it runs", (b.workspace(f"c{i}") / "up").exists)
+    a = b.exec("true", ("c9",))
+    assert (a.status, a.code, a.get("retry-after")) == (409, "busy", "1")
+    assert b.upload("f", b"x", ("c9",)).status == 201  # files don't wait
+    assert b.request("GET", "/ready").status == 200  # full is not failing
+    held[0].close()
+    procs.wait_for("a place is free", lambda: b.exec("true", ("c9",)).status == 200)
+    held[1].close()
+
+
+def test_who_leaves_is_killed(box, who):
+    c = box.send_exec("touch up; sleep 4242", who)
+    procs.wait_for("it runs", (box.workspace(*who) / "up").exists)
+    c.close()
+    box.sh("true", who)
+    assert not [p for p in box.procs() if "4242" in p.cmdline]
+
+
+# ---- removal ----
+
+def test_removal(box, who):
+    box.sh("mkdir -p a/b; echo x > a/b/c; ln -s / root; mkfifo p; chmod 0 a", who)
+    uid = int(box.sh("id -u; ", who)["stdout"])
+    assert box.table()[uid] == (canonical(*who), 0)
+    assert box.call("DELETE", "/v1/workspace", who=who).status == 204
+    assert not box.workspace(*who).exists()
+    assert box.table()[uid] == (None, 2)
+    a = box.call("DELETE", "/v1/workspace", who=who)
+    assert (a.status, a.code) == (404, "not_found")
+    assert box.sh("ls -A; id -u", who)["stdout"].split() != [str(uid)]  # a new one, empty
+    assert box.sh("ls -A", who)["stdout"] == ""
+
+
+def test_removal_while_in_use(box, who):
+    c = box.send_exec("touch up; sleep 1000", who)
+    procs.wait_for("it runs", (box.workspace(*who) / "up").exists)
+    a = box.call("DELETE", "/v1/workspace", who=who)
+    assert (a.status, a.code, a.get("retry-after")) == (409, "busy", "1")
+    c.close()
+    procs.wait_for("it is free", lambda: box.call("DELETE", "/v1/workspace",
+                                                  who=who).status == 204)
+
+
+def test_a_given_again_id_finds_nothing(start_box):
+    """A pool of one: the second identity gets it once the first is gone and the rest is over."""
+    b = start_box(env={"RUNBOX_UID_MAX": str(UID_MIN)})
+    b.sh("echo secret > f; echo secret > /tmp/left; echo secret > /dev/shm/left; ipcmk -M 4096;"
+         "ipcmk -Q; ipcmk -S 2; (setsid sleep 4243 &)", ("first",))
+    a = b.exec("true", ("second",))
+    assert (a.status, a.code) == (503, "overloaded")
+    assert b.call("DELETE", "/v1/workspace", who=("first",)).status == 204
+    assert b.exec("true", ("second",)).code == "overloaded"  # it rests
+    b.end()
+    db = sqlite3.connect(b.root / "state" / "registry.db")
+    with db:
+        assert db.execute("UPDATE workspace SET used = 0").rowcount == 1
+    db.close()
+    b.again()
+    r = b.sh("ls -A; find /tmp /var/tmp /dev/shm -user $(id -u); pgrep -u $(id -u) sleep; id -u",
+             ("second",))
+    assert r["stdout"].split() == [str(UID_MIN)]
+    assert "secret" not in b.sh("ipcs -m -q -s | grep $(id -u); cat f /tmp/left", ("second",))["stdout"]
+    assert b.table() == {UID_MIN: (canonical("second"), 0)}
+
+
+def test_retention(start_box):
+    b = start_box(env={"RUNBOX_RETENTION": "2s", "RUNBOX_SWEEP_INTERVAL": "200ms",
+                       "RUNBOX_CELL_IDLE": "100ms"})
+    b.sh("echo x > f", ("old",))
+    c = b.send_exec("touch up; sleep 6; cat f; echo alive", ("busy",))
+    procs.wait_for("the old one goes", lambda: not b.workspace("old").exists())
+    assert b.workspace("busy").exists()
+    a = c.answer().json  # in use all the time: never swept
+    assert a["stdout"] == "alive\n"
+    procs.wait_for("the other goes", lambda: not b.workspace("busy").exists())
+    assert {state for _, state in b.table().values()} == {2}
+
+
+# ---- ends of all kinds ----
+
+@pytest.mark.parametrize("role", ["registry", "front", "broker", "cell"])
+def test_a_role_is_killed(start_box, role):
+    b = start_box()
+    b.sh("echo kept > f")
+    b.sh("echo kept > f", ("other",))
+    victim = b.role(role).pid
+    os.kill(victim, signal.SIGKILL)
+
+    def back():
+        try:
+            return b.exec("cat f").status == 200 and b.exec("cat f", ("fresh",)).status == 200
+        except (OSError, Closed):
+            return False
+    procs.wait_for("it is back", back)
+    assert b.sh("cat f")["stdout"] == "kept\n"
+    assert b.sh("cat f", ("other",))["stdout"] == "kept\n"
+    ids = [b.sh("id -u", w)["stdout"] for w in (("alice",), ("other",), ("fresh",))]
+    assert len(set(ids)) == 3
+    b.wait_no_strangers()
+
+
+def mixed(b, i):
+    """One call of some kind, whose answer may never be read."""
+    who = (f"m{i % 12}",)
+    body = json.dumps({"command": f"echo {i} >> log; (setsid sleep 50 &); sleep 0.0{i % 7}"}).encode()
+    c = b.conn()
+    head = [f"Authorization: Bearer {KEY}", *(f"{k}: {v}" for k, v in identity(*who)), "Host: t"]
+    if i % 3 == 0:
+        line, body = f"POST /v1/files?path=d/f{i} HTTP/1.1", b"x" * 50000
+        head.append("Content-Length: 60000")  # never whole
+    else:
+        line = "POST /v1/exec HTTP/1.1"
+        head.append(f"Content-Length: {len(body)}")
+    c.send_lenient("\r\n".join([line, *head]).encode() + b"\r\n\r\n" + body)
+    return c
+
+
+def test_killed_whole_and_started_again(start_box):
+    """kill -9 of every process of the daemon at some instant, several times, on one root folder."""
+    b = start_box()
+    for turn in range(4):
+        conns = [mixed(b, i) for i in range(40)]
+        for c in conns[:turn * 10]:
+            c.close()
+        b.call("DELETE", "/v1/workspace", who=(f"m{turn}",))
+        b.kill_everything()
+        for c in conns:
+            c.close()
+        assert b.integrity() == ["ok"]
+        table = b.table()
+        keys = [k for k, _ in table.values() if k]
+        assert len(keys) == len(set(keys))
+        for name in os.listdir(b.root / "workspaces"):
+            owner = (b.root / "workspaces" / name).stat().st_uid
+            assert owner == 0 or table[owner][0] == name, "a folder of an id that isn't its own"
+        b.again()
+    procs.wait_for("what was being removed is gone",
+                   lambda: all(state != 1 for _, state in b.table().values()))
+    for i in range(12):
+        assert b.exec("cat log | wc -l; ls -A d", (f"m{i}",)).status in (200, 409)
+    b.wait_no_strangers()
+    assert [p for p in (b.root / "workspaces").rglob(".sallyport-put-*")] == []

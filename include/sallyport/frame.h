@@ -12,6 +12,8 @@
 #define SP_FRAME_MAX 200704u /* 196 KiB: below the default net.core.wmem_max less its overhead */
 #define SP_FRAME_FDS 3
 #define SP_CHAN_QUEUE_MAX (8u << 20) /* bytes queued before sp_chan_send refuses */
+/* Descriptors queued before sp_chan_send refuses. Who can't spare so many sets a lower max_fds. */
+#define SP_CHAN_QUEUE_FDS 1024u
 
 struct sp_frame {
     size_t len;
@@ -25,6 +27,7 @@ struct sp_chan {
     int fd; /* nonblocking SOCK_SEQPACKET; -1 when closed */
     struct sp_chan_item *head, *tail;
     size_t queued;
+    unsigned queued_fds, max_fds; /* descriptors in the queue, and how many may be */
 };
 
 /* A connected pair, nonblocking and close-on-exec. 0 or -errno. */

@@ -45,7 +45,7 @@ int sp_frame_pair(int fds[2])
 
 void sp_chan_init(struct sp_chan *c, int fd)
 {
-    *c = (struct sp_chan){.fd = fd};
+    *c = (struct sp_chan){.fd = fd, .max_fds = SP_CHAN_QUEUE_FDS};
 }
 
 static void pop(struct sp_chan *c)
@@ -53,6 +53,7 @@ static void pop(struct sp_chan *c)
     struct sp_chan_item *it = c->head;
     close_all(it->fds, it->nfds);
     c->queued -= sizeof *it + it->len;
+    c->queued_fds -= (unsigned)it->nfds;
     c->head = it->next;
     if (!c->head)
         c->tail = NULL;
@@ -107,7 +108,7 @@ static int transmit(int fd, const void *data, size_t len, const int *fds, int nf
 static int enqueue(struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds)
 {
     size_t cost = sizeof(struct sp_chan_item) + len;
-    if (cost > SP_CHAN_QUEUE_MAX - c->queued)
+    if (cost > SP_CHAN_QUEUE_MAX - c->queued || (unsigned)nfds > c->max_fds - c->queued_fds)
         return -ENOBUFS;
     struct sp_chan_item *it = malloc(cost);
     if (!it)
@@ -122,6 +123,7 @@ static int enqueue(struct sp_chan *c, const void *data, size_t len, const int *f
         c->head = it;
     c->tail = it;
     c->queued += cost;
+    c->queued_fds += (unsigned)nfds;
     return 0;
 }
 

@@ -76,6 +76,7 @@ struct broker {
     struct sp_chan front; /* fd -1: none */
     bool draining;
     uint64_t max_timeout_ms;
+    unsigned front_fds; /* that may wait for the front to take them */
     bool box;
     unsigned queue_max, busy_max; /* EXECs that wait in a slot; slots with one that runs or waits */
     uint64_t now;                 /* as the loop last told */

@@ -18,6 +18,7 @@
 #define BACKOFF_LAST_MS 2000u
 #define SETTLED_MS 60000u /* a cell that lived so long failed for a reason of its own */
 #define SWEEP_MS 10000u
+#define FILES_OTHER 64u /* as the front counts them */
 #define FINISH_MS 5000
 
 static struct rlimit files_before, files_ours;
@@ -37,6 +38,13 @@ void cells_init(struct cells *c, struct broker *b, const struct sp_config *cfg)
     files_ours = files_before;
     files_ours.rlim_cur = files_ours.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files_ours);
+    /* A front that doesn't read must not use up our descriptors: without one left we could take
+     * none from a cell, nor look into /proc after one. A sound front has one answer due for each
+     * connection, and bounds those by the same limit. */
+    rlim_t have = files_ours.rlim_max;
+    rlim_t spare = have > 2 * FILES_OTHER ? (have - FILES_OTHER) / 2 : FILES_OTHER / 4;
+    rlim_t most = (rlim_t)cfg->max_connections + SP_FRAME_FDS;
+    b->front_fds = (unsigned)(spare < most ? spare : most); /* most is small */
 }
 
 struct cell_proc *cells_proc(struct cells *c, const struct slot *s)

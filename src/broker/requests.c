@@ -46,6 +46,7 @@ void broker_front_new(struct broker *b, int fd, uint64_t now)
 {
     broker_front_gone(b, now);
     sp_chan_init(&b->front, fd);
+    b->front.max_fds = b->front_fds;
 }
 
 static void breach(struct broker *b, const char *why)

@@ -11,6 +11,7 @@ void broker_init(struct broker *b, uint64_t max_timeout_ms)
     memset(b, 0, sizeof *b);
     sp_chan_init(&b->front, -1);
     b->max_timeout_ms = max_timeout_ms;
+    b->front_fds = SP_CHAN_QUEUE_FDS;
     b->queue_max = BROKER_QUEUE_MAX;
     b->busy_max = 1;
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)

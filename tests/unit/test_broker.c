@@ -178,6 +178,26 @@ START_TEST(front_never_reads)
 }
 END_TEST
 
+/* Its answers carry descriptors, of which the broker has only so many. */
+START_TEST(front_never_takes_files)
+{
+    b.front_fds = 8;
+    new_front();
+    for (uint32_t i = 1; i < 2000 && b.front_breach == NULL; i++) {
+        front_op(SP_OP_OPEN, i);
+        cell_op(SP_OP_FILE, asked(SP_OP_OPEN));
+        ck_assert_uint_le(b.front.queued_fds, 8);
+    }
+    ck_assert_ptr_nonnull(b.front_breach);
+    ck_assert_ptr_null(S.cell_breach);
+    broker_front_gone(&b, now);
+    new_front();
+    front_op(SP_OP_OPEN, 1);
+    cell_op(SP_OP_FILE, asked(SP_OP_OPEN));
+    answered(SP_OP_FILE, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("broker");
@@ -192,6 +212,7 @@ int main(void)
     tcase_add_test(t, kill_all);
     tcase_add_test(t, bounds);
     tcase_add_test(t, front_never_reads);
+    tcase_add_test(t, front_never_takes_files);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

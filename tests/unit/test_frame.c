@@ -269,5 +269,30 @@ START_TEST(last_words)
 }
 END_TEST
 
+/* Descriptors of a queue are bounded, too: a peer that doesn't read can't use up ours. */
+START_TEST(queued_descriptors)
+{
+    int sent = 0;
+    pair();
+    a.max_fds = 5;
+    while (!sp_chan_pending(&a))
+        ck_assert_int_eq(sp_chan_send(&a, "x", 1, &(int){null_fd()}, 1), 0);
+    while (sent < 10 && sp_chan_send(&a, "x", 1, &(int){null_fd()}, 1) == 0)
+        sent++;
+    ck_assert_int_eq(sent, 4); /* one began the queue */
+    ck_assert_uint_eq(a.queued_fds, 5);
+    ck_assert_int_eq(sp_chan_send(&a, "x", 1, NULL, 0), 0); /* without one it still goes */
+    while (sp_chan_pending(&a)) {
+        while (sp_chan_recv(&b, &frame) == 1)
+            sp_frame_close_fds(&frame);
+        ck_assert_int_eq(sp_chan_flush(&a), 0);
+    }
+    ck_assert_uint_eq(a.queued_fds, 0);
+    ck_assert_int_eq(sp_chan_send(&a, "x", 1, &(int){null_fd()}, 1), 0);
+    sp_chan_close(&a);
+    sp_chan_close(&b);
+}
+END_TEST
+
 UNIT_MAIN("frame", all_sizes, descriptors, send_takes_on_failure, hostile_peer, no_descriptor_left,
-          credentials_refused, queue, queue_closed, last_words)
+          credentials_refused, queue, queue_closed, last_words, queued_descriptors)

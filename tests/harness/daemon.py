@@ -37,10 +37,14 @@ def pids_cgroup(name):
 
 class Daemon:
     """plan: see names.PLANS. env: added to, or with None removed from, the usual ones; prepare(daemon) may
-    set late_env and mounts, for values that hold the folder's name."""
+    set late_env and mounts, for values that hold the folder's name. binary: another program in the
+    daemon's place; nodes: devices to add below /dev, (name, kind, major, minor); proc_open: leave /proc/sys
+    as the kernel has it, for probes that open it and write nothing; files: paths made inside the fence for
+    the user of commands. args: a list, or a function of the daemon that gives one."""
 
     def __init__(self, plan="root-uid1000", env=None, args=("seat",), listen=(), tmpfs=(),
-                 nofile=4096, prepare=None, small_disk=None):
+                 nofile=4096, prepare=None, small_disk=None, binary=None, nodes=(), proc_open=False,
+                 files=()):
         self.plan = plan
         uid, self.owner = names.PLANS[plan]["daemon"], names.PLANS[plan]["owner"]
         self.base = pathlib.Path(tempfile.mkdtemp(
@@ -56,10 +60,12 @@ class Daemon:
             os.chown(p, self.owner, self.owner)
         self.binary = self.base / "sallyport"
         self.binary.touch()
+        self.source = pathlib.Path(binary or names.BIN)
         self.log_path = self.base / "daemon.log"
         self.late_env, self.mounts = {}, []
         if prepare:
             prepare(self)
+        self.nodes, self.proc_open, self.files = [list(n) for n in nodes], proc_open, files
         self.cgroup = pids_cgroup(self.base.name)
         full = {names.WORKSPACE: str(self.ws), names.PORT: "0", names.BIND: "127.0.0.1",
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -76,14 +82,16 @@ class Daemon:
         tmpfs = [*tmpfs, *self.mounts]
         if small_disk:  # inside the fence only: the test can't see its files
             tmpfs = [*tmpfs, (self.ws, f"size={small_disk},mode=755,uid={self.owner},gid={self.owner}")]
-        self._start(uid, args, listen, tmpfs, nofile)
+        self._start(uid, args(self) if callable(args) else args, listen, tmpfs, nofile)
 
     def _start(self, uid, args, listen, tmpfs, nofile):
         self.status_r, status_w = os.pipe()
         fds = [s.fileno() for s in listen]
-        spec = {"base": str(self.base), "source": str(names.BIN), "binary": str(self.binary),
+        spec = {"base": str(self.base), "source": str(self.source), "binary": str(self.binary),
                 "env": self.env, "args": list(args), "uid": uid, "status_fd": status_w,
                 "listen_fds": fds, "nofile": nofile, "left_wait": 5.0,
+                "nodes": self.nodes, "proc_open": self.proc_open,
+                "files": [str(f) for f in self.files], "owner": self.owner,
                 "tmpfs": [{"path": str(p), "options": o} for p, o in tmpfs],
                 "cgroups": [str(self.cgroup / "cgroup.procs")] if self.cgroup else []}
         launcher = pathlib.Path(__file__).with_name("launcher.py")

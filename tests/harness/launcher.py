@@ -37,13 +37,16 @@ def set_readonly(path, recursive, on):
                        AT_RECURSIVE if recursive else 0, attr, 32), f"mount_setattr {path}")
 
 
-def make_dev():
+def make_dev(nodes):
     """A /dev without block devices: root may write those through a read-only mount."""
     mount("dev", "/dev", "tmpfs", 0, "mode=755,size=1m")
     old = os.umask(0)
     for name, minor in (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)):
         os.mknod(f"/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, minor))
     os.mknod("/dev/tty", stat.S_IFCHR | 0o666, os.makedev(5, 0))
+    for name, kind, major, minor in nodes:
+        os.makedirs(os.path.dirname(f"/dev/{name}"), exist_ok=True)
+        os.mknod(f"/dev/{name}", (stat.S_IFBLK if kind == "b" else stat.S_IFCHR) | 0o666, os.makedev(major, minor))
     os.umask(old)
     os.symlink("/proc/self/fd", "/dev/fd")
     for n, name in enumerate(("stdin", "stdout", "stderr")):
@@ -66,15 +69,20 @@ def fence(spec):
     set_readonly(base, False, False)
     mount("tmp", "/var/tmp", "tmpfs", 0, "mode=1777,size=256m")
     mount("tmp", "/tmp", "tmpfs", 0, "mode=1777,size=256m")
-    make_dev()
+    make_dev(spec.get("nodes", ()))
     mount("proc", "/proc", "proc", 0)
-    for path in filter(os.path.exists, ("/proc/sys", "/proc/sysrq-trigger")):
+    shut = () if spec.get("proc_open") else ("/proc/sys", "/proc/sysrq-trigger")
+    for path in filter(os.path.exists, shut):
         mount(path, path, None, MS_BIND)
         set_readonly(path, False, True)
     for extra in spec.get("tmpfs", ()):
         mount("extra", extra["path"], "tmpfs", 0, extra["options"])
     for extra in spec.get("binds", ()):
         mount(extra["source"], extra["path"], None, MS_BIND)
+    for path in spec.get("files", ()):
+        with open(path, "w", encoding="ascii") as f:
+            f.write("secret")
+        os.chown(path, spec["owner"], spec["owner"])
     if os.statvfs("/").f_flag & os.ST_RDONLY == 0:
         raise SystemExit("launcher: the host is still writable")
 

@@ -10,7 +10,7 @@ from harness import names, procs
 from harness.events import Stream
 from harness.http import Closed
 
-FLOOD = "n=0; while :; do head -c 65536 /dev/zero; n=$((n+1)); echo $n > wrote; done"
+FLOOD = "n=0; while :; do head -c 65536 /dev/zero; n=$((n+1)); echo $n > w; mv w wrote; done"
 
 
 def open_stream(d, command, **members):

@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+)
+
+const expectOver = 1 << 20
+
+// target is the request target of a path in the workspace.
+func target(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return "/files/" + strings.Join(parts, "/")
+}
+
+// Range is a part of a file: Length bytes from Start on; Length 0 is all from there.
+type Range struct {
+	Start, Length int64
+}
+
+func (r Range) header() (http.Header, error) {
+	switch {
+	case r.Start < 0 || r.Length < 0:
+		return nil, errors.New("sandbox: a range must not be negative")
+	case r.Length > 0:
+		return http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", r.Start, r.Start+r.Length-1)}}, nil
+	case r.Start > 0:
+		return http.Header{"Range": {fmt.Sprintf("bytes=%d-", r.Start)}}, nil
+	}
+	return nil, nil
+}
+
+// Body is a file's bytes as they come. A Read that finds the connection ended too early returns
+// io.ErrUnexpectedEOF.
+type Body struct {
+	io.ReadCloser
+	Size int64
+	ETag string
+}
+
+// Open reads a file as a stream. Close the body.
+func (s *Seat) Open(ctx context.Context, path string, part Range) (*Body, error) {
+	header, err := part.header()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.ask(ctx, http.MethodGet, target(path), nil, 0, header)
+	if err != nil {
+		return nil, err
+	}
+	if header != nil && resp.StatusCode != http.StatusPartialContent {
+		resp.Body.Close()
+		return nil, errors.New("sandbox: the answer is not the range asked for")
+	}
+	if !isType(resp, "application/octet-stream") { // a folder is listed on the same path
+		resp.Body.Close()
+		return nil, &Error{Code: "is_a_directory", Message: "The path is a folder.", Status: resp.StatusCode}
+	}
+	return &Body{ReadCloser: resp.Body, Size: resp.ContentLength, ETag: resp.Header.Get("ETag")}, nil
+}
+
+// Read is a file's bytes, all in memory.
+func (s *Seat) Read(ctx context.Context, path string, part Range) ([]byte, error) {
+	body, err := s.Open(ctx, path, part)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return data, nil
+}
+
+// WriteOptions says more about a Write; the zero value is fine.
+type WriteOptions struct {
+	Size    int64  // of the body, where Write can't know; 0 sends it in chunks
+	NewOnly bool   // nothing may be there yet
+	IfMatch string // only over the file that has this entity tag, quotes included
+}
+
+// Stored is a file that was written.
+type Stored struct {
+	Path    string
+	Size    int64
+	ETag    string
+	Created bool
+}
+
+// sizeOf is how many bytes body has left, -1 where that can't be known.
+func sizeOf(body io.Reader) int64 {
+	switch b := body.(type) {
+	case nil:
+		return 0
+	case *bytes.Reader:
+		return int64(b.Len())
+	case *bytes.Buffer:
+		return int64(b.Len())
+	case *strings.Reader:
+		return int64(b.Len())
+	case *os.File:
+		st, err := b.Stat()
+		if err != nil || !st.Mode().IsRegular() || st.Size() == 0 { // 0: /proc too
+			return -1
+		}
+		at, err := b.Seek(0, io.SeekCurrent)
+		if err != nil || at > st.Size() {
+			return -1
+		}
+		return st.Size() - at
+	}
+	return -1
+}
+
+// Write replaces a file with body's bytes, atomically; missing folders are made. It closes body if
+// that is an io.Closer, as net/http does; wrap it in io.NopCloser to keep it open.
+func (s *Seat) Write(ctx context.Context, path string, body io.Reader, o WriteOptions) (*Stored, error) {
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	if o.NewOnly {
+		header.Set("If-None-Match", "*")
+	}
+	if o.IfMatch != "" {
+		header.Set("If-Match", o.IfMatch)
+	}
+	size := o.Size
+	if size == 0 {
+		size = sizeOf(body)
+	}
+	if size < 0 || size > expectOver {
+		header.Set("Expect", "100-continue") // a refusal then costs no bytes
+	}
+	resp, err := s.ask(ctx, http.MethodPut, target(path), body, size, header)
+	if err != nil {
+		return nil, err
+	}
+	stored := Stored{ETag: resp.Header.Get("ETag"), Created: resp.StatusCode == http.StatusCreated}
+	var found struct {
+		Path string
+		Size int64
+	}
+	if err := readJSON(resp, &found); err != nil {
+		return nil, err
+	}
+	stored.Path, stored.Size = found.Path, found.Size
+	return &stored, nil
+}
+
+// Delete removes a file, a link itself, an empty folder or, if recursive, any folder.
+func (s *Seat) Delete(ctx context.Context, path string, recursive bool) error {
+	t := target(path)
+	if recursive {
+		t += "?recursive=true"
+	}
+	resp, err := s.ask(ctx, http.MethodDelete, t, nil, 0, nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// Entry is one name in a folder.
+type Entry struct {
+	Name  string
+	Raw   string // percent-encoded, where the name isn't UTF-8
+	Type  string // "file", "directory", "symlink" or "other"
+	Size  int64
+	Mode  string  // "0644"
+	Mtime float64 // seconds since 1970
+}
+
+// Listing is a folder's names, sorted.
+type Listing struct {
+	Path      string
+	Entries   []Entry
+	Truncated bool // there were too many
+}
+
+// List is what is in a folder; "" is the workspace.
+func (s *Seat) List(ctx context.Context, path string) (*Listing, error) {
+	if path = strings.TrimRight(path, "/"); path != "" {
+		path += "/" // it must be a folder
+	}
+	resp, err := s.ask(ctx, http.MethodGet, target(path), nil, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	var found Listing
+	if err := readJSON(resp, &found); err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// Info is what is at a path, without its content. Size and ETag are a file's.
+type Info struct {
+	Path  string
+	IsDir bool
+	Size  int64
+	ETag  string
+}
+
+// Head looks at a path without reading it.
+func (s *Seat) Head(ctx context.Context, path string) (*Info, error) {
+	resp, err := s.ask(ctx, http.MethodHead, target(path), nil, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	if !isType(resp, "application/octet-stream") {
+		return &Info{Path: path, IsDir: true}, nil
+	}
+	return &Info{Path: path, Size: resp.ContentLength, ETag: resp.Header.Get("ETag")}, nil
+}

@@ -1,0 +1,3 @@
+module sallyport.example/sandbox
+
+go 1.19

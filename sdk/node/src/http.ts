@@ -1,0 +1,211 @@
+/**
+ * One request on one connection, over TCP or a unix socket. A connection is never used twice, so that
+ * there is nothing to retry: the server may close an idle one at any time.
+ */
+import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
+
+import { RunboxError, TransportError, apiError } from "./errors.js";
+import type { Source } from "./types.js";
+
+const BLOCK = 1 << 18;
+const ERROR_MAX = 1 << 16;
+const EXPECT_OVER = 1 << 20;
+const EXPECT_MS = 5000;
+
+/** Where the daemon is. */
+export interface Target {
+  host?: string;
+  port?: number;
+  socketPath?: string;
+}
+
+export function parseTarget(url: string): Target {
+  if (url.startsWith("unix:")) {
+    const socketPath = url.slice("unix:".length);
+    if (!socketPath.startsWith("/")) throw new RunboxError("A unix socket needs an absolute path: unix:/path.");
+    return { socketPath };
+  }
+  let u: URL | undefined;
+  try {
+    u = new URL(url);
+  } catch {
+    // told below
+  }
+  if (u?.protocol !== "http:" || u.username || u.pathname !== "/" || u.search || u.hash) {
+    throw new RunboxError("The URL must be http://host:port or unix:/path, with nothing behind.");
+  }
+  return { host: u.hostname.replace(/^\[(.*)\]$/, "$1"), port: u.port === "" ? 80 : Number(u.port) };
+}
+
+export interface Ask {
+  method: string;
+  path: string;
+  headers?: OutgoingHttpHeaders;
+  body?: Source;
+  size?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+function isAbort(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted ?? false;
+}
+
+/** An abort is told with the caller's own reason, anything else as a failure of the connection. */
+export function translate(err: unknown, signal: AbortSignal | undefined): Error {
+  if (isAbort(signal)) {
+    const reason: unknown = signal?.reason;
+    return reason instanceof Error ? reason : new RunboxError("The call was aborted.", { cause: reason });
+  }
+  if (err instanceof RunboxError) return err;
+  const text = err instanceof Error ? err.message : String(err);
+  return new TransportError(`The connection failed: ${text}.`, { cause: err });
+}
+
+function* pieces(data: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < data.length; at += BLOCK) yield data.subarray(at, at + BLOCK);
+}
+
+/** Sends the body; stops in silence once the connection is gone, as the answer says why. */
+async function sendBody(req: ClientRequest, body: Source, size: number | undefined): Promise<void> {
+  const source = typeof body === "string" ? Buffer.from(body) : body;
+  let sent = 0;
+  for await (const piece of source instanceof Uint8Array ? pieces(source) : source) {
+    if (!(piece instanceof Uint8Array)) throw new RunboxError("A source must yield bytes.");
+    sent += piece.length;
+    if (size !== undefined && sent > size) throw new RunboxError("There are more bytes to write than the size given.");
+    if (req.destroyed || req.errored) return;
+    if (!req.write(piece)) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          req.off("drain", done).off("close", done).off("error", done);
+          resolve();
+        };
+        req.on("drain", done).on("close", done).on("error", done);
+      });
+    }
+  }
+  if (size !== undefined && sent < size) throw new RunboxError("There are fewer bytes to write than the size given.");
+  req.end();
+}
+
+function sizeOf(body: Source): number | undefined {
+  if (typeof body === "string") return Buffer.byteLength(body);
+  return body instanceof Uint8Array ? body.length : undefined;
+}
+
+/** Sends a request; resolves with the answer's head, whatever its status. */
+function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
+  const body = ask.body ?? "";
+  const size = ask.size ?? sizeOf(body);
+  const headers: OutgoingHttpHeaders = { ...ask.headers, connection: "close" };
+  if (size === undefined) headers["transfer-encoding"] = "chunked";
+  else headers["content-length"] = size;
+  const expects = ask.method === "PUT" && (size === undefined || size > EXPECT_OVER);
+  if (expects) headers["expect"] = "100-continue"; // a refusal then costs no bytes
+  return new Promise((resolve, reject) => {
+    if (isAbort(ask.signal)) {
+      reject(translate(undefined, ask.signal));
+      return;
+    }
+    const req = request({
+      ...target,
+      agent: false,
+      method: ask.method,
+      path: ask.path,
+      headers,
+      ...(ask.signal === undefined ? {} : { signal: ask.signal }),
+    });
+    const fail = (err: unknown): void => {
+      reject(translate(err, ask.signal));
+      req.destroy();
+    };
+    req.on("error", fail); // after the answer it changes nothing
+    req.on("response", resolve);
+    if (expects) {
+      let begun = false;
+      const begin = (): void => {
+        if (begun || req.destroyed) return;
+        begun = true;
+        void sendBody(req, body, size).catch(fail);
+      };
+      req.once("continue", begin);
+      setTimeout(begin, EXPECT_MS).unref(); // something between doesn't know of it
+      req.on("response", () => (begun = true)); // refused: nothing is sent
+      req.flushHeaders();
+    } else {
+      void sendBody(req, body, size).catch(fail);
+    }
+  });
+}
+
+/** The whole of an answer's body as bytes, or its first ones. */
+export async function readAll(res: IncomingMessage, signal?: AbortSignal, most = Infinity): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let have = 0;
+  try {
+    for await (const part of res as AsyncIterable<Buffer>) {
+      parts.push(part);
+      have += part.length;
+      if (have >= most) break;
+    }
+  } catch (err) {
+    throw translate(err, signal);
+  }
+  return Buffer.concat(parts);
+}
+
+/** As exchange; an answer that is an error is thrown as one. `passes`: statuses that are none. */
+export async function send(target: Target, ask: Ask, passes: readonly number[] = []): Promise<IncomingMessage> {
+  const res = await exchange(target, ask);
+  const status = res.statusCode ?? 0;
+  if (status < 400 || passes.includes(status)) return res;
+  const body = await readAll(res, ask.signal, ERROR_MAX);
+  res.destroy();
+  throw apiError(status, body.toString("utf8"), res.headers["retry-after"]);
+}
+
+export function isType(res: IncomingMessage, kind: string): boolean {
+  return (res.headers["content-type"] ?? "").split(";")[0] === kind;
+}
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** An object, or it isn't the daemon's answer. */
+export function parseObject(text: string): Json {
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    found = undefined;
+  }
+  if (typeof found !== "object" || found === null || Array.isArray(found)) {
+    throw new TransportError("The answer is not a JSON object.");
+  }
+  return found as Json;
+}
+
+function wrong(name: string): TransportError {
+  return new TransportError(`The answer has no usable "${name}".`);
+}
+
+export function text(found: Json, name: string): string {
+  const value = found[name];
+  if (typeof value !== "string") throw wrong(name);
+  return value;
+}
+
+export function number(found: Json, name: string): number {
+  const value = found[name];
+  if (typeof value !== "number") throw wrong(name);
+  return value;
+}
+
+export function flag(found: Json, name: string): boolean {
+  const value = found[name];
+  if (typeof value !== "boolean") throw wrong(name);
+  return value;
+}
+
+export function textOrNull(found: Json, name: string): string | null {
+  return found[name] === null ? null : text(found, name);
+}

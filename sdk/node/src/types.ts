@@ -1,0 +1,99 @@
+/** What goes in and comes back, as values. */
+
+export interface CallOptions {
+  /** Ends the call, up to the last byte of its answer. */
+  signal?: AbortSignal;
+}
+
+export interface CommandOptions extends CallOptions {
+  /** Seconds after which the daemon kills it, which is a result, not an error. */
+  timeout?: number;
+  /** Added to the command's environment. */
+  env?: Readonly<Record<string, string>>;
+  /** Relative to the workspace, or absolute and below it. */
+  cwd?: string;
+  /** Fed to the command; without it, stdin is /dev/null. */
+  stdin?: string;
+}
+
+/** A command that has ended, and its output. */
+export interface Result {
+  stdout: string;
+  stderr: string;
+  exitCode: number;
+  signal: string | null;
+  timedOut: boolean;
+  durationMs: number;
+  stdoutTruncated: boolean;
+  stderrTruncated: boolean;
+}
+
+/** Some output of a running command, in whole characters. */
+export interface Output {
+  kind: "output";
+  stream: "stdout" | "stderr";
+  text: string;
+}
+
+/** How a command ended. */
+export interface Exit {
+  kind: "exit";
+  exitCode: number;
+  signal: string | null;
+  timedOut: boolean;
+  durationMs: number;
+  stdoutBytes: number;
+  stderrBytes: number;
+}
+
+/** What a file can be written from: text, bytes, or anything that yields bytes. */
+export type Source = string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+export interface RangeOptions extends CallOptions {
+  /** First byte. */
+  start?: number;
+  /** The byte after the last. */
+  end?: number;
+}
+
+export interface WriteOptions extends CallOptions {
+  /** How many bytes will come, where we can't know: otherwise they are sent in chunks. */
+  size?: number;
+  /** Nothing may be there yet. */
+  newOnly?: boolean;
+  /** Only over the file that has this entity tag. */
+  ifMatch?: string;
+}
+
+/** A file that was written. */
+export interface Stored {
+  path: string;
+  size: number;
+  etag: string | undefined;
+  created: boolean;
+}
+
+/** A file or folder, without its content; `size` and `etag` are a file's. */
+export interface FileInfo {
+  path: string;
+  isDirectory: boolean;
+  size: number | undefined;
+  etag: string | undefined;
+}
+
+/** One name in a folder. `raw`: percent-encoded, where it isn't UTF-8. */
+export interface Entry {
+  name: string;
+  raw?: string;
+  type: "file" | "directory" | "symlink" | "other";
+  size: number;
+  mode: string;
+  mtime: number;
+}
+
+/** A folder's names, sorted; `truncated` where there were too many. */
+export interface Listing {
+  path: string;
+  entries: Entry[];
+  truncated: boolean;
+}

@@ -50,7 +50,8 @@ def check(path, method, a):
 
 
 # ---- what the seat is like ----
-SEAT_ENV = {names.HEAD_TIMEOUT: "300ms", names.STALL_TIMEOUT: "300ms", names.MAX_UPLOAD: "100000"}
+SEAT_ENV = {names.HEAD_TIMEOUT: "300ms", names.STALL_TIMEOUT: "300ms", names.MAX_UPLOAD: "100000",
+            "SALLYPORT_METRICS": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,10 @@ TOO_BIG = b'{"command":"' + b"x" * 200000 + b'"}'
 PROBES = {
     ("/healthz", "get", 200): [("/healthz", None, {})],
     ("/healthz", "head", 200): [("/healthz", None, {})],
+    ("/metrics", "get", 200): [("/metrics", None, {})],
+    ("/metrics", "head", 200): [("/metrics", None, {})],
+    ("/metrics", "get", 404): "test_no_metrics",
+    ("/metrics", "head", 404): "test_no_metrics",
     ("/execute", "post", 200): [
         ("/execute", b'{"command":"echo x; kill -SEGV $$"}', {}),
         ("/execute", b'{"command":"sleep 60","timeout_ms":1}', {}),
@@ -121,14 +126,15 @@ PROBES = {
 }
 PROBES |= {("/files/{path}", "head", s): PROBES["/files/{path}", "get", s]
            for s in (200, 304, 400, 403, 404, 409, 412)}
-EXAMPLE = {"/healthz": "/healthz", "/execute": "/execute", "/files": "/files", "/files/{path}": "/files/file"}
+EXAMPLE = {"/healthz": "/healthz", "/metrics": "/metrics", "/execute": "/execute", "/files": "/files", "/files/{path}": "/files/file"}
 
 
 def test_every_code_is_there():
-    """include/sallyport/err.h by way of names.CODES, which test_common compares with it."""
+    """Those of include/sallyport/err.h, as the table behind them spells them."""
     header = (names.ROOT / "include/sallyport/err.h").read_text()
-    enum = re.search(r"SP_OK = 0,(.*)SP_E_COUNT", header, re.S)[1]
-    assert {n.lower() for n in re.findall(r"SP_E_([A-Z0-9_]+)", enum)} == set(names.CODES)
+    enum = re.findall(r"SP_E_([A-Z0-9_]+)", re.search(r"SP_OK = 0,(.*)SP_E_COUNT", header, re.S)[1])
+    table = dict(re.findall(r'\[SP_E_(\w+)\] = \{"(\w+)"', (names.ROOT / "src/base/err.c").read_text()))
+    assert set(table) == set(enum) and set(table.values()) == set(names.CODES)
     said = {}
     for name, r in DOC["components"]["responses"].items():
         if name.startswith("E"):
@@ -253,6 +259,14 @@ def test_an_unreadable_workspace(start):
         a = d.request(method, "/files")
         assert a.status == 403
         check("/files", method.lower(), a)
+
+
+def test_no_metrics(start):
+    d = start()
+    for method in ("get", "head"):
+        a = d.request(method.upper(), "/metrics")
+        assert a.status == 404
+        check("/metrics", method, a)
 
 
 def test_draining(start):

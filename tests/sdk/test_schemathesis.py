@@ -8,7 +8,7 @@ import yaml
 import tools
 from harness import names
 
-SEAT_ENV = {names.MAX_TIMEOUT: "2s", names.DEFAULT_TIMEOUT: "2s"}
+SEAT_ENV = {names.MAX_TIMEOUT: "2s", names.DEFAULT_TIMEOUT: "2s", "SALLYPORT_METRICS": "true"}
 SEED = 1
 
 
@@ -18,7 +18,7 @@ def run(seat, document, *args):
                     "--generation-database", "none", "--workers", 1, "--continue-on-failure",
                     "--output-truncate", "true", "--no-color", "--suppress-health-check", "all", *args,
                     cwd=tools.OUT)  # it likes to leave things where it stands
-    assert "Tested: 11" in out, out[-3000:]
+    assert "Tested: 13" in out, out[-3000:]
     assert seat.request("GET", "/healthz").status == 200
     seat.wait_no_strangers()
 

@@ -16,6 +16,9 @@ BUILD = names.BIN.parent
 PROBE = BUILD / "tests" / "confine" / "probe"
 HOSTILE = BUILD / "tests" / "hostile" / "sallyport-hostile"
 TABLE = pathlib.Path(__file__).with_name("verdicts.txt")
+SANITIZED = b"__asan_init" in names.BIN.read_bytes()
+SANITIZER_MAY = ("daemon-affinity-get", "daemon-limit", "daemon-seen", "front-", "name-", "personality-", "prctl-mm",
+                 "readlink-", "stat-")
 LINE = re.compile(r"probe (\S+) (\S+)$", re.M)
 IPC_CREAT, IPC_RMID = 0o1000, 0
 KEY = 0x53500001

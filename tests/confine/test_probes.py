@@ -17,12 +17,20 @@ def fits(cell, verdict):
     return verdict in cell.split("|")
 
 
+def fits_live(name, cell, verdict, situation):
+    """A sanitizer's run-time gets calls of its own (policy/sanitizer.seccomp), with which the front isn't killed
+    for some of what it tries; it must get nothing more by them than those calls."""
+    if stage.SANITIZED and situation.startswith("front") and cell == "killed:SYS":
+        return verdict != "did" or name.startswith(stage.SANITIZER_MAY)
+    return fits(cell, verdict)
+
+
 @pytest.mark.parametrize("situation", list(stage.SITUATIONS))
 def test_verdicts(situation):
     got = live(situation)
     want = {name: cells[situation] for name, (cells, _) in ROWS.items() if cells[situation] != "-"}
     wrong = [f"{name}: {got.get(name, 'not run')}, the table says {want.get(name, '-')}"
-             for name in {**want, **got} if not fits(want.get(name, "-"), got.get(name, "-"))]
+             for name in {**want, **got} if not fits_live(name, want.get(name, "-"), got.get(name, "-"), situation)]
     assert not wrong, f"as {situation}:\n" + "\n".join(wrong)
     assert len(got) > 120
 

@@ -119,6 +119,37 @@ const char *sp_landlock_text(size_t *len);
 int sp_landlock_check(const char *text, size_t len, struct sp_policy_error *e, sp_path_fn fn,
                       void *arg);
 
+/* ---- cgroup v2 ---- */
+struct sp_cgroup {
+    char own[4096], base[4096 + 64]; /* base "": none was made */
+    int dir;                         /* of commands, for sp_cgroup_clone */
+    int freezer, procs, events;      /* its files; events -1 where memory isn't limited */
+    int lock;
+    bool memory, pids; /* limited for all of a command together */
+    bool gave_memory, gave_pids;
+    char why[160];
+    const char *fix; /* NULL: nothing to be done, or nothing known */
+};
+/* main, with its first privileges: makes a cgroup for commands with c's limits on it, and moves the
+ * caller into another one beside it. g->why is a sentence in every case. 0, or -errno when nothing
+ * of it is there. */
+int sp_cgroup_make(struct sp_cgroup *g, const struct sp_config *c);
+/* Moves the caller back and removes what was made, as far as nobody lives there. */
+void sp_cgroup_remove(struct sp_cgroup *g);
+/* spawner thread: of what is called on it and its children from here on, only sp_cgroup_clone with
+ * this token may use clone3. 0 or -errno. */
+int sp_cgroup_seal(uint64_t token[2]);
+/* As clone(2), in the cgroup dir; stack: the lower end. The pid or -errno. With CLONE_VFORK the
+ * child must not return from fn. */
+pid_t sp_cgroup_clone(int dir, uint64_t flags, int (*fn)(void *), char *stack, size_t size,
+                      void *arg, const uint64_t token[2]);
+/* Freezes a cgroup and kills who is found in it; the descriptors: its cgroup.freeze and
+ * cgroup.procs. To be repeated until all are reaped; then it has to be thawed. 0 or -errno. */
+int sp_cgroup_kill(int freezer, int procs);
+int sp_cgroup_thaw(int freezer);
+/* How many processes the kernel has killed in it for want of memory; fd: its memory.events. */
+uint64_t sp_cgroup_oom_kills(int events);
+
 /* ---- the plan ---- */
 enum sp_layer {
     SP_LAYER_NO_NEW_PRIVS,
@@ -128,6 +159,7 @@ enum sp_layer {
     SP_LAYER_LANDLOCK,
     SP_LAYER_SIGNAL_SCOPE,
     SP_LAYER_OPENAT2,
+    SP_LAYER_CGROUP, /* for sp_cgroup_make to fill; never required */
     SP_LAYER_COUNT
 };
 struct sp_layer_state {

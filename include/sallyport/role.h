@@ -16,7 +16,13 @@ enum sp_role_fd {
     SP_FD_EXTRA = 5,   /* front, registry: SEQPACKET to the broker. cell, broker: the workspace
                           folder, in the box the folder of workspaces */
     SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
-    SP_FD_SELF = 7     /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
+    SP_FD_SELF = 7,    /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
+    /* broker, cell, where sp_config.cgroup is set: the cgroup of commands, its cgroup.freeze and
+     * cgroup.procs, and its memory.events where cgroup_memory is */
+    SP_FD_CGROUP = 20,
+    SP_FD_CGROUP_FREEZE = 21,
+    SP_FD_CGROUP_PROCS = 22,
+    SP_FD_CGROUP_EVENTS = 23
 };
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
@@ -41,6 +47,9 @@ struct sp_config {
     bool own_uid;       /* command_uid belongs to commands alone */
     bool adopts;        /* the cell and the broker take in orphans below them */
     bool use_openat2;   /* false forces the component walk */
+    /* Commands are started in a cgroup of their own. Then a cell must not have a cgroup namespace:
+     * on most hosts these are walls for clone3's move. */
+    bool cgroup, cgroup_memory;
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
         limit_open_files; /* 0 none */
     int log_level;

@@ -2,6 +2,7 @@
  * workspace; when one dies, what it had started is killed before the next one begins, so that
  * no command outlives the process that accounted for it. Trusts main's settings alone. */
 #include "broker/cells.h"
+#include "sallyport/confine.h"
 #include "sallyport/log.h"
 #include "sallyport/sweep.h"
 
@@ -66,12 +67,20 @@ static int launch(struct cells *c, struct slot *s, int config_fd, int workspace,
     int r = sp_frame_pair(pair);
     if (r != 0)
         return r;
-    const struct sp_fdmap map[] = {{pair[1], SP_FD_MAIN},
-                                   {config_fd, SP_FD_CONFIG},
-                                   {workspace, SP_FD_EXTRA},
-                                   {SP_FD_FILTERS, SP_FD_FILTERS}};
+    struct sp_fdmap map[8] = {{pair[1], SP_FD_MAIN},
+                              {config_fd, SP_FD_CONFIG},
+                              {workspace, SP_FD_EXTRA},
+                              {SP_FD_FILTERS, SP_FD_FILTERS}};
+    int n = 4;
+    if (c->cfg->cgroup) {
+        map[n++] = (struct sp_fdmap){SP_FD_CGROUP, SP_FD_CGROUP};
+        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_FREEZE};
+        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_PROCS, SP_FD_CGROUP_PROCS};
+    }
+    if (c->cfg->cgroup_memory)
+        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_EVENTS, SP_FD_CGROUP_EVENTS};
     (void)setrlimit(RLIMIT_NOFILE, &files_before);
-    pid_t pid = sp_role_spawn("cell", map, 4);
+    pid_t pid = sp_role_spawn("cell", map, n);
     (void)setrlimit(RLIMIT_NOFILE, &files_ours);
     close(pair[1]);
     if (pid < 0) {
@@ -125,8 +134,12 @@ int cells_seat_start(struct cells *c, uint64_t now)
 
 static void sweep(const struct cells *c)
 {
+    if (c->cfg->cgroup)
+        (void)sp_cgroup_kill(SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS);
     uid_t uid = c->cfg->own_uid && c->cfg->switch_uid ? c->cfg->command_uid : (uid_t)-1;
     int left = sp_sweep(NULL, 0, uid, SWEEP_MS);
+    if (c->cfg->cgroup)
+        (void)sp_cgroup_thaw(SP_FD_CGROUP_FREEZE);
     if (left < 0)
         sp_log(SP_LOG_ERROR, "can't look for processes that a cell left: %s", strerror(-left));
     else if (left > 0)

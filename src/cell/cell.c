@@ -265,6 +265,10 @@ static int prepare(struct sp_cell *c)
         err = fcntl(SP_FD_MAIN, F_SETFL, O_RDWR | O_NONBLOCK) == 0 ? 0 : -errno;
     for (int fd = SP_FD_MAIN; fd <= SP_FD_FILTERS && err == 0; fd++)
         err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? 0 : -errno;
+    for (int fd = SP_FD_CGROUP; c->config->cgroup && fd <= SP_FD_CGROUP_EVENTS; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 &&
+            (fd != SP_FD_CGROUP_EVENTS || c->config->cgroup_memory))
+            return -errno;
     if (err != 0)
         return err;
     sp_chan_init(&c->chan, SP_FD_MAIN);

@@ -24,8 +24,9 @@ struct sp_exec {
     bool unheard; /* STARTED couldn't be sent for want of descriptors: ends with FAIL */
     int status;
     uint64_t end_ns;
-    int next_ms;  /* KILLING: until the next round */
-    int dev_null; /* stdin of commands without one */
+    int next_ms;        /* KILLING: until the next round */
+    uint64_t oom_kills; /* of the kernel in the commands' cgroup, so far */
+    int dev_null;       /* stdin of commands without one */
     int out[2], err[2], in[2];
     int cwd; /* -1: the workspace's */
     struct sp_spawn spawn;

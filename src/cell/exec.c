@@ -3,6 +3,7 @@
  * checks it; trusts nothing of the command. */
 #include "cell/cell.h"
 #include "cell/resolve.h"
+#include "sallyport/confine.h"
 #include "sallyport/log.h"
 
 #include <errno.h>
@@ -48,6 +49,10 @@ int sp_exec_init(struct sp_cell *c)
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sp_tree_init(&x->tree, proc, c->config->have_landlock && c->config->signal_scope,
                  c->config->own_uid);
+    if (c->config->cgroup)
+        sp_tree_use_cgroup(&x->tree, SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS);
+    if (c->config->cgroup_memory)
+        x->oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
     if (x->tree.method == SP_TREE_WALK && x->tree.proc < 0)
         sp_log(SP_LOG_WARN, "no usable /proc: processes that leave a command's session escape");
     return 0;
@@ -195,9 +200,22 @@ bool sp_exec_spawned(struct sp_cell *c)
     return sp_exec_children(c); /* SIGCHLDs until now were left alone */
 }
 
+/* True if the kernel ended some of this command's processes for want of memory. */
+static bool ran_out(struct sp_cell *c)
+{
+    if (!c->config->cgroup_memory)
+        return false;
+    uint64_t before = c->exec.oom_kills;
+    c->exec.oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
+    return c->exec.oom_kills > before;
+}
+
 static bool exited(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
+    sp_tree_end(&x->tree);
+    if (ran_out(c))
+        x->exit_flags |= SP_EXIT_OOM;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
     x->state = SP_EXEC_IDLE;
     sp_watch_ended(c);
@@ -269,5 +287,6 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms)
         (void)sp_tree_kill(&x->tree);
         nanosleep(&pause, NULL);
     }
+    sp_tree_end(&x->tree);
     x->state = SP_EXEC_IDLE;
 }

@@ -36,6 +36,7 @@ struct sp_spawner {
     bool limits;
     struct rlimit files; /* of open files, for commands */
     char *stack;         /* its upper end */
+    uint64_t token[2];   /* for sp_cgroup_clone */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -7,6 +7,7 @@
  * next round. */
 #include "cell/tree.h"
 #include "cell/spawn.h"
+#include "sallyport/confine.h"
 #include "sallyport/log.h"
 
 #include <ctype.h>
@@ -31,7 +32,7 @@
 void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
 {
     char self[32] = "", ours[32];
-    *t = (struct sp_tree){.proc = proc, .self = getpid()};
+    *t = (struct sp_tree){.proc = proc, .self = getpid(), .freezer = -1, .procs = -1};
     /* A /proc of another PID namespace would give us strangers' numbers. */
     ssize_t n = proc < 0 ? -1 : readlinkat(proc, "self", self, sizeof self - 1);
     snprintf(ours, sizeof ours, "%d", (int)t->self);
@@ -42,6 +43,15 @@ void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
     t->adopts = adopts != 0 || t->self == 1;
     bool bounded = signal_scope || (own_uid && geteuid() != 0);
     t->method = bounded ? SP_TREE_KILL_ALL : SP_TREE_WALK;
+}
+
+void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs)
+{
+    if (!t->adopts) /* then only kill(-1) can tell that none is left */
+        return;
+    t->freezer = freezer;
+    t->procs = procs;
+    (void)sp_cgroup_thaw(freezer); /* a cell before us may have died in between */
 }
 
 bool sp_tree_reap(pid_t shell, int *status, bool *ended)
@@ -251,7 +261,7 @@ void sp_tree_begin(struct sp_tree *t, pid_t shell)
     t->begun_ns = sp_now_ns();
 }
 
-int sp_tree_kill(struct sp_tree *t)
+static void kill_round(struct sp_tree *t)
 {
     if (t->method == SP_TREE_KILL_ALL)
         (void)kill(-1, SIGKILL); /* ESRCH: none but us */
@@ -261,10 +271,29 @@ int sp_tree_kill(struct sp_tree *t)
         (void)kill(-t->shell, SIGKILL);
     if (t->method == SP_TREE_WALK || t->rounds >= DOUBT_ROUNDS)
         walk_round(t);
+}
+
+int sp_tree_kill(struct sp_tree *t)
+{
+    bool by_cgroup = false;
+    if (t->freezer >= 0) {
+        t->frozen = true;
+        by_cgroup = sp_cgroup_kill(t->freezer, t->procs) == 0;
+    }
+    if (!by_cgroup || t->rounds >= DOUBT_ROUNDS)
+        kill_round(t);
     t->rounds++;
     if (!t->warned && sp_now_ns() - t->begun_ns > WARN_NS) {
         t->warned = true;
         sp_log(SP_LOG_WARN, "a command's processes are slow to die");
     }
     return t->rounds < 20 ? 1 : t->rounds < 100 ? 10 : 50;
+}
+
+void sp_tree_end(struct sp_tree *t)
+{
+    int err = t->frozen ? sp_cgroup_thaw(t->freezer) : 0;
+    if (err != 0)
+        sp_log(SP_LOG_ERROR, "the commands' cgroup stays frozen: %s", strerror(-err));
+    t->frozen = false;
 }

@@ -20,8 +20,10 @@ struct sp_tree_proc {
 
 struct sp_tree {
     enum sp_tree_method method;
-    bool adopts; /* orphans become ours */
-    int proc;    /* /proc, opened before confinement; -1 none */
+    bool adopts;        /* orphans become ours */
+    int freezer, procs; /* of the commands' own cgroup; -1 none */
+    bool frozen;
+    int proc; /* /proc, opened before confinement; -1 none */
     pid_t self, shell;
     unsigned rounds; /* of sp_tree_kill since sp_tree_begin */
     bool warned;
@@ -33,6 +35,9 @@ struct sp_tree {
 /* signal_scope, own_uid: what keeps kill(-1) to commands. Never used as root without the scope.
  * proc may be -1, or of another PID namespace, which counts as none. */
 void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid);
+/* From here on the commands' cgroup comes first (its cgroup.freeze and cgroup.procs); the method is
+ * for what that leaves. */
+void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs);
 /* Reaps what has ended. True: no child is left. When `shell` is among them *ended is set, and
  * *status to its wait status. */
 bool sp_tree_reap(pid_t shell, int *status, bool *ended);
@@ -43,5 +48,7 @@ void sp_tree_begin(struct sp_tree *t, pid_t shell);
 /* One bounded round of signals, to be repeated after each SIGCHLD or the returned milliseconds (1
  * to 50) until sp_tree_reap says that none is left. */
 int sp_tree_kill(struct sp_tree *t);
+/* When none is left: the next command may run. */
+void sp_tree_end(struct sp_tree *t);
 
 #endif

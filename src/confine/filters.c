@@ -85,6 +85,22 @@ static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
     return fd;
 }
 
+/* Ahead of the operator's, where commands are started by clone3: see sp_cgroup_seal. */
+static const char by_clone3[] = "allow clone3\n";
+
+static char *with_clone3(const char *added, size_t *len)
+{
+    size_t n = sizeof by_clone3 - 1, more = added == NULL ? 0 : *len;
+    char *all = malloc(n + more + 1);
+    if (all == NULL)
+        return NULL;
+    memcpy(all, by_clone3, n);
+    if (more > 0)
+        memcpy(all + n, added, more);
+    *len = n + more;
+    return all;
+}
+
 int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
                      struct sp_policy_error *e)
 {
@@ -93,8 +109,17 @@ int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
     int r = 0;
     if (e != NULL)
         memset(e, 0, sizeof *e);
-    if (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active)
+    char *all = NULL;
+    if (plan != NULL && plan->layer[SP_LAYER_CGROUP].active) {
+        all = with_clone3(added, &len);
+        added = all;
+        r = all == NULL ? -ENOMEM : 0;
+    }
+    if (r == 0 && (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active))
         r = compile_all(&h, bpf, added, len, e);
+    if (r == -EINVAL && all != NULL && e != NULL && e->added)
+        e->line--;
+    free(all);
     if (r == 0)
         r = store(&h, bpf);
     for (int i = 0; i < SP_FILTER_COUNT; i++)

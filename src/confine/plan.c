@@ -17,6 +17,7 @@ static const char *const names[SP_LAYER_COUNT] = {
     [SP_LAYER_LANDLOCK] = "landlock",
     [SP_LAYER_SIGNAL_SCOPE] = "signal-scope",
     [SP_LAYER_OPENAT2] = "openat2",
+    [SP_LAYER_CGROUP] = "cgroup",
 };
 
 struct choice {
@@ -125,6 +126,10 @@ static void probe(struct sp_plan *p, struct sp_config *c, const struct choice *o
     probe_uid(&p->layer[SP_LAYER_UID], c);
     result(&p->layer[SP_LAYER_SECCOMP], sp_probe_seccomp(), "a filter in every role and command");
     probe_landlock(p, c, off);
+    /* A wish: to make it is sp_cgroup_make's. */
+    c->cgroup = p->layer[SP_LAYER_SECCOMP].active && !off->named[SP_LAYER_SECCOMP] &&
+                !off->named[SP_LAYER_CGROUP];
+    state(&p->layer[SP_LAYER_CGROUP], false, "it needs seccomp");
     result(&p->layer[SP_LAYER_OPENAT2], sp_probe_openat2(), "paths are resolved by the kernel");
     for (int i = 0; i < SP_LAYER_COUNT; i++)
         if (off->named[i])

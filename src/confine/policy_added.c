@@ -37,6 +37,13 @@ static int check_needed(const struct sp_policy *p, struct sp_policy_error *e)
 {
     for (size_t i = 0; i < p->nadded; i++) {
         const struct sp_rule *r = &p->rules[i];
+        if (r->nr == SYS_clone3) {
+            if (e != NULL)
+                e->added = true;
+            return sp_policy_fail(e, r->line,
+                                  "clone3 has its flags where no filter can look, so it "
+                                  "is the daemon's own");
+        }
         if (r->nconds > 0 || !refuses(r->action))
             continue;
         for (size_t k = 0; k < sizeof needed / sizeof needed[0]; k++)

@@ -27,9 +27,11 @@ size_t exec_result_members(const struct exec_state *x, char *buf, size_t n)
         snprintf(sig, sizeof sig, "\"%s\"", name);
     else if (x->signal != 0)
         snprintf(sig, sizeof sig, "\"SIG%u\"", (unsigned)x->signal);
-    int r = snprintf(buf, n, "\"exit_code\":%d,\"signal\":%s,\"timed_out\":%s,\"duration_ms\":%llu",
-                     x->exit_code, sig, (x->flags & SP_EXIT_TIMED_OUT) != 0 ? "true" : "false",
-                     (unsigned long long)(x->duration_us / 1000));
+    int r =
+        snprintf(buf, n, "\"exit_code\":%d,\"signal\":%s,\"timed_out\":%s,%s\"duration_ms\":%llu",
+                 x->exit_code, sig, (x->flags & SP_EXIT_TIMED_OUT) != 0 ? "true" : "false",
+                 (x->flags & SP_EXIT_OOM) != 0 ? "\"oom_killed\":true," : "",
+                 (unsigned long long)(x->duration_us / 1000));
     if (front.cfg->mode == SP_MODE_BOX && r > 0 && (size_t)r < n)
         r += snprintf(buf + r, n - (size_t)r, ",\"quota_exceeded\":%s",
                       (x->flags & SP_EXIT_QUOTA) != 0 ? "true" : "false");

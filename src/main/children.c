@@ -163,11 +163,19 @@ static int start(struct child *c, const struct sp_fdmap *extra, int nextra)
 
 int start_broker(struct super *s)
 {
-    const struct sp_fdmap map[] = {{s->config_fd, SP_FD_CONFIG},
-                                   {s->workspace_fd, SP_FD_EXTRA},
-                                   {s->filters_fd, SP_FD_FILTERS},
-                                   {s->self_fd, SP_FD_SELF}};
-    return start(&s->broker, map, 4);
+    struct sp_fdmap map[8] = {{s->config_fd, SP_FD_CONFIG},
+                              {s->workspace_fd, SP_FD_EXTRA},
+                              {s->filters_fd, SP_FD_FILTERS},
+                              {s->self_fd, SP_FD_SELF}};
+    int n = 4;
+    if (s->cfg.cgroup) {
+        map[n++] = (struct sp_fdmap){s->cgroup.dir, SP_FD_CGROUP};
+        map[n++] = (struct sp_fdmap){s->cgroup.freezer, SP_FD_CGROUP_FREEZE};
+        map[n++] = (struct sp_fdmap){s->cgroup.procs, SP_FD_CGROUP_PROCS};
+    }
+    if (s->cfg.cgroup_memory)
+        map[n++] = (struct sp_fdmap){s->cgroup.events, SP_FD_CGROUP_EVENTS};
+    return start(&s->broker, map, n);
 }
 
 int start_front(struct super *s)
@@ -248,9 +256,13 @@ void send_op(struct child *c, uint8_t op)
 
 void sweep_all(struct super *s)
 {
+    if (s->cfg.cgroup)
+        (void)sp_cgroup_kill(s->cgroup.freezer, s->cgroup.procs);
     uid_t uid = s->cfg.own_uid && s->cfg.switch_uid ? s->cfg.command_uid : (uid_t)-1;
     const pid_t keep[] = {s->broker.pid, s->front.pid, s->registry.pid};
     int left = sp_sweep(keep, 3, uid, SWEEP_MS);
+    if (s->cfg.cgroup)
+        (void)sp_cgroup_thaw(s->cgroup.freezer);
     if (left < 0)
         sp_log(SP_LOG_ERROR, "can't look for processes left over: %s", strerror(-left));
     else if (left > 0)

@@ -64,6 +64,7 @@ static int serve(enum sp_mode mode)
         return refused(err);
     int status = supervise(&super);
     listen_close(&super.listeners);
+    sp_cgroup_remove(&super.cgroup);
     return status;
 }
 

@@ -100,7 +100,7 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
  * limit binds user id 0.) */
 static void bound_the_walk(struct sp_config *c)
 {
-    if (c->signal_scope || c->own_uid)
+    if (c->cgroup || c->signal_scope || c->own_uid)
         return;
     if (c->limit_procs == 0 || c->limit_procs > WALK_PROCS)
         c->limit_procs = WALK_PROCS;
@@ -136,8 +136,24 @@ static int choose(struct super *s, const struct settings *set, char *warn, size_
     return ids_choose(set, &s->cfg, warn, warnlen, err, errlen);
 }
 
-int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
-                 char *const *envp, char *err, size_t errlen)
+/* The layer that a daemon can do without: what is missing is told, and no more. */
+static void make_cgroup(struct super *s, struct sp_plan *plan)
+{
+    struct sp_layer_state *l = &plan->layer[SP_LAYER_CGROUP];
+    if (!s->cfg.cgroup)
+        return;
+    if (s->cfg.mode != SP_MODE_SEAT) { /* to end one identity's command would end all */
+        s->cfg.cgroup = false;
+        (void)snprintf(l->why, sizeof l->why, "only the seat has one, for its one command");
+        return;
+    }
+    l->active = s->cfg.cgroup = sp_cgroup_make(&s->cgroup, &s->cfg) == 0;
+    s->cfg.cgroup_memory = s->cgroup.memory;
+    (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
+}
+
+static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
+                   char *const *envp, char *err, size_t errlen)
 {
     struct settings set;
     char ids_warning[300];
@@ -162,6 +178,7 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
         s->cfg.own_uid = false;
     if (can_end_trees(&s->cfg, err, errlen) != 0)
         return -1;
+    make_cgroup(s, plan);
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;
@@ -174,4 +191,13 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
         return 0;
     log_plan(plan);
     return open_all(s, &set, plan, envp, err, errlen);
+}
+
+int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
+                 char *const *envp, char *err, size_t errlen)
+{
+    int r = prepare(s, mode, plan, check, envp, err, errlen);
+    if (r != 0 || check)
+        sp_cgroup_remove(&s->cgroup);
+    return r;
 }

@@ -20,6 +20,7 @@ struct child {
 struct super {
     struct sp_config cfg;
     struct listeners listeners;
+    struct sp_cgroup cgroup; /* of commands; base "": none */
     uint64_t shutdown_ms;
     int config_fd, filters_fd, workspace_fd, self_fd, signal_fd;
     struct child broker, front, registry; /* the last: the box's */

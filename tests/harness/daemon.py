@@ -19,7 +19,7 @@ SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:|Sanitizer:DEADLYSIGN
 PIDS_MAX = 1500
 
 
-def pids_cgroup(name):
+def pids_cgroup(name, most=PIDS_MAX):
     """A folder that bounds how many processes a runaway test may have, or None."""
     for root in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
         path = pathlib.Path(root) / name
@@ -28,7 +28,7 @@ def pids_cgroup(name):
         except OSError:
             continue
         try:
-            (path / "pids.max").write_text(str(PIDS_MAX))
+            (path / "pids.max").write_text(str(most))
             return path
         except OSError:
             path.rmdir()
@@ -40,11 +40,12 @@ class Daemon:
     set late_env and mounts, for values that hold the folder's name. binary: another program in the
     daemon's place; nodes: devices to add below /dev, (name, kind, major, minor); proc_open: leave /proc/sys
     as the kernel has it, for probes that open it and write nothing; files: paths made inside the fence for
-    the user of commands. args: a list, or a function of the daemon that gives one."""
+    the user of commands. args: a list, or a function of the daemon that gives one. cgroup2: a folder of the
+    host's cgroup2 tree that the daemon starts in and may write; pids: how many processes there may be."""
 
     def __init__(self, plan="root-uid1000", env=None, args=("seat",), listen=(), tmpfs=(),
                  nofile=4096, prepare=None, small_disk=None, binary=None, nodes=(), proc_open=False,
-                 files=()):
+                 files=(), cgroup2=None, pids=PIDS_MAX):
         self.plan = plan
         uid, self.owner = names.PLANS[plan]["daemon"], names.PLANS[plan]["owner"]
         self.base = pathlib.Path(tempfile.mkdtemp(
@@ -66,7 +67,7 @@ class Daemon:
         if prepare:
             prepare(self)
         self.nodes, self.proc_open, self.files = [list(n) for n in nodes], proc_open, files
-        self.cgroup = pids_cgroup(self.base.name)
+        self.cgroup = pids_cgroup(self.base.name, pids)
         full = {names.WORKSPACE: str(self.ws), names.PORT: "0", names.BIND: "127.0.0.1",
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         full.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS",
@@ -82,6 +83,7 @@ class Daemon:
         tmpfs = [*tmpfs, *self.mounts]
         if small_disk:  # inside the fence only: the test can't see its files
             tmpfs = [*tmpfs, (self.ws, f"size={small_disk},mode=755,uid={self.owner},gid={self.owner}")]
+        self.cgroup2 = cgroup2
         self._start(uid, args(self) if callable(args) else args, listen, tmpfs, nofile)
 
     def _start(self, uid, args, listen, tmpfs, nofile):
@@ -93,7 +95,10 @@ class Daemon:
                 "nodes": self.nodes, "proc_open": self.proc_open,
                 "files": [str(f) for f in self.files], "owner": self.owner,
                 "tmpfs": [{"path": str(p), "options": o} for p, o in tmpfs],
-                "cgroups": [str(self.cgroup / "cgroup.procs")] if self.cgroup else []}
+                "cgroups": [str(c / "cgroup.procs") for c in (self.cgroup, self.cgroup2) if c]}
+        if self.cgroup2:
+            (self.base / "cgroup2").mkdir(exist_ok=True)
+            spec["cgroup2"] = str(self.base / "cgroup2")
         launcher = pathlib.Path(__file__).with_name("launcher.py")
         with open(self.log_path, "wb") as log, open(self.base / "stdout", "wb") as out:
             self.outer = subprocess.Popen(

@@ -71,6 +71,8 @@ def fence(spec):
     mount("tmp", "/tmp", "tmpfs", 0, "mode=1777,size=256m")
     make_dev(spec.get("nodes", ()))
     mount("proc", "/proc", "proc", 0)
+    if spec.get("cgroup2"):  # the one tree of the kernel, from where the daemon is put
+        mount("cg", spec["cgroup2"], "cgroup2", 0)
     shut = () if spec.get("proc_open") else ("/proc/sys", "/proc/sysrq-trigger")
     for path in filter(os.path.exists, shut):
         mount(path, path, None, MS_BIND)

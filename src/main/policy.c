@@ -11,7 +11,7 @@
 static int usage(void)
 {
     fputs("usage: sallyport policy check FILE...\n"
-          "       sallyport policy show front|broker|cell|command|paths\n"
+          "       sallyport policy show front|broker|cell|command|registry|paths\n"
           "Status: 0 fine, 1 a file is wrong, 2 a file can't be read, or this text.\n",
           stderr);
     return 2;
@@ -106,11 +106,12 @@ static int show(const char *name)
     static const char *const filters[SP_FILTER_COUNT] = {[SP_FILTER_FRONT] = "front",
                                                          [SP_FILTER_BROKER] = "broker",
                                                          [SP_FILTER_CELL] = "cell",
-                                                         [SP_FILTER_COMMAND] = "command"};
+                                                         [SP_FILTER_COMMAND] = "command",
+                                                         [SP_FILTER_REGISTRY] = "registry"};
     size_t len = 0;
     const char *text = strcmp(name, "paths") == 0 ? sp_landlock_text(&len) : NULL;
     for (int i = 0; i < SP_FILTER_COUNT; i++)
-        if (strcmp(name, filters[i]) == 0)
+        if (filters[i] != NULL && strcmp(name, filters[i]) == 0)
             text = sp_policy_text((enum sp_filter)i, &len);
     if (text == NULL)
         return usage();

@@ -18,7 +18,7 @@ def lint(tmp_path, text):
     return tool("check", f)
 
 
-@pytest.mark.parametrize("name", ["front.seccomp", "broker.seccomp", "cell.seccomp", "command.seccomp",
+@pytest.mark.parametrize("name", ["front.seccomp", "broker.seccomp", "cell.seccomp", "command.seccomp", "registry.seccomp",
                                   "command.landlock"])
 def test_our_own_are_fine(name):
     r = tool("check", ROOT / "policy" / name)
@@ -76,7 +76,7 @@ def test_a_file_that_may_not_be_read(start):
     assert d.log() == "/etc/shadow: Permission denied\n/usr/../etc/shadow: Permission denied\n"
 
 
-@pytest.mark.parametrize("role", ["front", "broker", "cell", "command", "paths"])
+@pytest.mark.parametrize("role", ["front", "broker", "cell", "command", "registry", "paths"])
 def test_show_is_the_source(role):
     name = "command.landlock" if role == "paths" else f"{role}.seccomp"
     r = tool("show", role)
@@ -85,7 +85,7 @@ def test_show_is_the_source(role):
 
 
 def test_what_is_shown_is_fine(tmp_path):
-    for role in ("front", "broker", "cell", "command", "paths"):
+    for role in ("front", "broker", "cell", "command", "registry", "paths"):
         assert lint(tmp_path, tool("show", role).stdout).returncode == 0
 
 

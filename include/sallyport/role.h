@@ -55,6 +55,7 @@ struct sp_config {
     int log_level;
     bool log_requests;
     bool metrics;              /* serve GET /metrics */
+    bool tls;                  /* on TCP; front: sp_tls_bundle at SP_FD_TLS */
     char command_paths[16384]; /* the operator's path lines, as sp_landlock_each takes them */
     /* the box */
     uint32_t mode;    /* enum sp_mode. In the box `workspace` is the folder of workspaces, but in a
@@ -76,6 +77,7 @@ struct sp_config {
 #define SP_CONFIG_MAGIC 0x53505231u
 #define SP_FD_LISTEN 8
 #define SP_LISTEN_MAX 8
+#define SP_FD_TLS (SP_FD_LISTEN + SP_LISTEN_MAX)
 
 /* Reads SP_FD_CONFIG (mapped read-only, kept). Exits 2 if it isn't what we wrote. */
 const struct sp_config *sp_config_load(void);

@@ -63,6 +63,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_DRAIN]    = {true, false, 0,                   0, 0, 0},
     [SP_OP_KILL_ALL] = {true, false, 0,                   0, 0, 0},
     [SP_OP_RESTARTS] = {true, false, 0,                   0, 0, F_SIZE | F_INO},
+    [SP_OP_TLS]      = {true, false, 0,                   1, 1, 0},
     [SP_OP_FRONT]    = {true, false, 0,                   1, 1, 0},
     [SP_OP_UP]       = {true, false, 0,                   0, 0, 0},
     [SP_OP_BREACH]   = {true, false, 0,                   0, 0, 0},

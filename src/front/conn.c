@@ -1,6 +1,7 @@
 /* conn.c: one client connection: accepting, reading, clocks, the turn from one request to the
  * next, and the end. Everything that comes in here is hostile. */
 #include "box.h"
+#include "tls.h"
 
 #include "sallyport/log.h"
 
@@ -74,7 +75,7 @@ static void on_timer(h2o_timeout_entry_t *entry)
 
 /* ---- accept ---- */
 
-static void conn_new(int fd)
+static void conn_new(int fd, bool tls)
 {
     struct conn *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -86,6 +87,11 @@ static void conn_new(int fd)
     c->fd = fd;
     c->file = -1;
     c->state = CONN_HEAD;
+    if (tls && !tls_begin(c)) {
+        free(c);
+        close(fd);
+        return;
+    }
     c->sock = h2o_evloop_socket_create(front.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
     c->sock->data = c;
     c->timer.cb = on_timer;
@@ -135,7 +141,7 @@ void conn_accept(h2o_socket_t *listener)
             }
             return;
         }
-        conn_new(fd);
+        conn_new(fd, listener->data != NULL);
     }
 }
 
@@ -145,13 +151,15 @@ void conn_read_on(struct conn *c, bool on)
 {
     if (c->eof)
         on = false;
-    if (on == c->reading || c->state == CONN_DEAD)
+    if (c->state == CONN_DEAD)
         return;
-    c->reading = on;
-    if (on)
+    if (on && !c->reading)
         h2o_socket_read_start(c->sock, on_readable);
-    else
+    else if (!on && c->reading)
         h2o_socket_read_stop(c->sock);
+    c->reading = on;
+    if (c->tls != NULL)
+        tls_arm(c);
 }
 
 ssize_t conn_recv(struct conn *c, size_t max_total)
@@ -221,8 +229,12 @@ static void linger_read(struct conn *c)
 
 static void on_readable(h2o_socket_t *sock, const char *err)
 {
-    struct conn *c = sock->data;
     (void)err; /* recv tells more */
+    conn_readable(sock->data);
+}
+
+void conn_readable(struct conn *c)
+{
     if (c->state == CONN_HEAD) {
         ssize_t n = conn_recv(c, FRONT_IN_MAX);
         if (n == -2 || (n == 0 && c->in_len == 0)) {
@@ -324,6 +336,8 @@ static void free_request(struct conn *c)
 static void begin_linger(struct conn *c)
 {
     c->state = CONN_LINGER;
+    if (c->tls != NULL)
+        tls_shut_write(c);
     if (c->eof || shutdown(c->fd, SHUT_WR) != 0) {
         conn_close(c);
         return;
@@ -374,6 +388,10 @@ void conn_close(struct conn *c)
     if (c->began_us != 0)
         metrics_aborted(c->kind);
     c->state = CONN_DEAD;
+    if (c->tls != NULL) {
+        tls_shut_write(c);
+        tls_free(c);
+    }
     h2o_socket_close(c->sock);
     c->sock = NULL;
     h2o_linklist_unlink(&c->all);

@@ -1,6 +1,6 @@
 /* front.c: the front process: gives up what it has, then runs the loop. It trusts main for its
  * settings; it holds the listening sockets, the broker's socket and nothing else. */
-#include "front.h"
+#include "tls.h"
 
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct front front;
@@ -63,6 +64,8 @@ static void on_main(h2o_socket_t *sock, const char *err)
     struct sp_msg m;
     if (r < 0 || !sp_msg_decode(&m, frame.data, frame.len, frame.nfds))
         exit(1); /* main is gone: nobody would restart us */
+    if (m.op == SP_OP_TLS && front.cfg->tls)
+        tls_reload(sp_frame_take_fd(&frame, 0));
     sp_frame_close_fds(&frame);
     if (m.op == SP_OP_DRAIN && !front.draining)
         drain();
@@ -97,6 +100,8 @@ static bool prepare(void)
     json_object_seed(seed | 1);
     limit_connections();
     metrics_init();
+    if (front.cfg->tls && !tls_init(SP_FD_TLS))
+        return false;
     (void)signal(SIGPIPE, SIG_IGN);
     h2o_linklist_init_anchor(&front.conns);
     h2o_linklist_init_anchor(&front.dead);
@@ -109,7 +114,8 @@ static bool prepare(void)
                                       [CLOCK_LINGER] = LINGER_MS,
                                       [CLOCK_HANGUP] = HANGUP_MS,
                                       [CLOCK_ARM] = ARM_MS,
-                                      [CLOCK_BEAT] = BEAT_MS};
+                                      [CLOCK_BEAT] = BEAT_MS,
+                                      [CLOCK_NOW] = 0};
     for (int i = CLOCK_HEAD; i < CLOCK_COUNT; i++)
         h2o_timeout_init(front.loop, &front.clocks[i], ms[i]);
     return true;
@@ -129,6 +135,17 @@ static int confine(const struct sp_config *cfg)
     if (r == 0)
         r = sp_filters_install(SP_FILTER_FRONT);
     return r;
+}
+
+/* TLS is for TCP: who may open a unix socket is the host's to say. */
+static void listen_on(unsigned i)
+{
+    struct sockaddr_storage a = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof a;
+    int fd = SP_FD_LISTEN + (int)i;
+    (void)getsockname(fd, (struct sockaddr *)&a, &len);
+    front.listeners[i] = h2o_evloop_socket_create(front.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
+    front.listeners[i]->data = front.cfg->tls && a.ss_family != AF_UNIX ? &front : NULL;
 }
 
 int sp_front_main(void)
@@ -151,8 +168,7 @@ int sp_front_main(void)
     link_init();
     front.nlisteners = front.cfg->nlisten;
     for (unsigned i = 0; i < front.nlisteners; i++)
-        front.listeners[i] =
-            h2o_evloop_socket_create(front.loop, SP_FD_LISTEN + (int)i, H2O_SOCKET_FLAG_DONT_READ);
+        listen_on(i);
     front.accept_paused = true;
     front_resume_accept();
     struct sp_msg up = {.op = SP_OP_UP};

@@ -39,6 +39,7 @@ enum conn_clock {
     CLOCK_HANGUP,
     CLOCK_ARM,  /* of an exec_state, not of a connection */
     CLOCK_BEAT, /* of events */
+    CLOCK_NOW,  /* of TLS: as soon as the others had their turn */
     CLOCK_COUNT
 };
 
@@ -80,8 +81,11 @@ struct upload_state {
 
 enum want { WANT_ANY, WANT_FILE, WANT_LISTING };
 
+struct tls; /* in tls.c */
+
 struct conn {
     h2o_socket_t *sock;
+    struct tls *tls; /* NULL: plain */
     int fd;
     enum conn_state state;
     enum conn_clock clock;
@@ -146,6 +150,7 @@ extern struct front front;
 /* conn.c */
 void conn_accept(h2o_socket_t *listener);
 void conn_run(struct conn *c);          /* serves what is in the buffer */
+void conn_readable(struct conn *c);     /* input is there, or its end */
 void conn_close(struct conn *c);        /* drops everything, tells the broker */
 void conn_request_done(struct conn *c); /* answer sent: next request, linger, or close */
 void conn_clock(struct conn *c, enum conn_clock clock);

@@ -1,18 +1,19 @@
 /* io.c: the bytes between a client and us, in one place: plain or in TLS, and counted. What comes
  * is hostile. */
-#include "front.h"
-
-#include "metrics.h"
+#include "tls.h"
 
 #include <errno.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#define TLS_RECORD 16384u
 
 ssize_t io_recv(struct conn *c, void *p, size_t n)
 {
     ssize_t got;
     do
-        got = recv(c->fd, p, n, 0);
+        got = c->tls != NULL ? tls_recv(c, p, n) : recv(c->fd, p, n, 0);
     while (got < 0 && errno == EINTR);
     if (got > 0)
         metrics_bytes((uint64_t)got, 0);
@@ -23,15 +24,29 @@ ssize_t io_send(struct conn *c, const void *p, size_t n, bool more)
 {
     ssize_t sent;
     do
-        sent = send(c->fd, p, n, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+        sent = c->tls != NULL ? tls_send(c, p, n)
+                              : send(c->fd, p, n, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     while (sent < 0 && errno == EINTR);
     if (sent > 0)
         metrics_bytes(0, (uint64_t)sent);
     return sent;
 }
 
+/* A write that OpenSSL has begun ends with the bytes it has, so reading them anew does no harm. */
+static ssize_t copy_file(struct conn *c, int fd, uint64_t at, size_t n)
+{
+    static char buf[TLS_RECORD];
+    ssize_t got;
+    do
+        got = pread(fd, buf, n < sizeof buf ? n : sizeof buf, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    return got > 0 ? io_send(c, buf, (size_t)got, true) : got;
+}
+
 ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n)
 {
+    if (c->tls != NULL)
+        return copy_file(c, fd, at, n);
     ssize_t sent;
     off_t off = (off_t)at;
     do

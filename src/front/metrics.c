@@ -30,7 +30,7 @@ static struct {
     uint64_t requests[ROUTE_COUNT][STATUSES], aborted[ROUTE_COUNT];
     struct histogram request[ROUTE_COUNT], command;
     uint64_t errors[SP_E_COUNT], outcomes[OUTCOME_COUNT], timeouts[WAIT_COUNT];
-    uint64_t in, out, connections, running, queue, front_restarts, broker_restarts;
+    uint64_t in, out, connections, tls_failures, running, queue, front_restarts, broker_restarts;
     double start;
 } m;
 
@@ -107,6 +107,11 @@ void metrics_bytes(uint64_t in, uint64_t out)
 void metrics_connection(void)
 {
     m.connections++;
+}
+
+void metrics_tls_failure(void)
+{
+    m.tls_failures++;
 }
 
 void metrics_timeout(enum metrics_wait w)
@@ -250,6 +255,7 @@ bool metrics_write(const struct metrics_gauges *g, bool (*put)(void *arg, const 
     single(&p, "connections_open", "gauge", "Client connections now.", g->connections);
     single(&p, "connections_limit", "gauge", "Client connections at most.", g->max_connections);
     single(&p, "connections_total", "counter", "Client connections accepted.", m.connections);
+    single(&p, "tls_failures_total", "counter", "TLS handshakes that failed.", m.tls_failures);
     single(&p, "received_bytes_total", "counter", "Bytes read from clients.", m.in);
     single(&p, "sent_bytes_total", "counter", "Bytes sent to clients.", m.out);
     requests(&p);

@@ -54,7 +54,8 @@ void metrics_request(enum metrics_route r, int status, uint64_t us);
 /* The connection ended before the answer did. */
 void metrics_aborted(enum metrics_route r);
 void metrics_bytes(uint64_t in, uint64_t out);
-void metrics_connection(void); /* one more was accepted */
+void metrics_connection(void);  /* one more was accepted */
+void metrics_tls_failure(void); /* a handshake that came to nothing */
 void metrics_timeout(enum metrics_wait w);
 void metrics_error(enum sp_err e); /* an error was answered */
 void metrics_command_begin(void);

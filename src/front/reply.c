@@ -1,6 +1,6 @@
 /* reply.c: makes and sends answers: a head, then bytes from a buffer, from a generator or, by
  * sendfile, from a descriptor. Trusts its callers in the front. */
-#include "front.h"
+#include "tls.h"
 
 #include "sallyport/utf8.h"
 
@@ -180,6 +180,8 @@ static void on_writable(h2o_socket_t *sock, const char *err)
     struct conn *c = sock->data;
     (void)err;
     c->write_armed = false;
+    if (c->tls != NULL && tls_wanted_write(c))
+        conn_readable(c);
     if (c->state == CONN_SEND)
         pump(c);
     else if (c->state == CONN_EVENTS)

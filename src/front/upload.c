@@ -213,6 +213,41 @@ static int pump_chunk(struct conn *c)
     return 2;
 }
 
+/* As pump_plain, where the bytes have to be decrypted on the way. */
+static int pump_copied(struct conn *c)
+{
+    size_t turn = 0;
+    for (;;) {
+        size_t have = c->in_len - c->body_pos;
+        have = have < c->body_left ? have : (size_t)c->body_left;
+        ssize_t w = have > 0 ? to_pipe(c, c->in + c->body_pos, have) : 0;
+        if (w < 0) {
+            pipe_lost(c);
+            return -1;
+        }
+        c->body_pos += (size_t)w;
+        c->body_left -= (uint64_t)w;
+        if (c->body_left == 0)
+            return 1;
+        if ((size_t)w < have || turn >= SPLICE_TURN) {
+            wait_pipe(c);
+            return 0;
+        }
+        c->body_pos = c->in_len = c->head.size;
+        ssize_t n = conn_recv(c, FRONT_IN_MAX);
+        if (n == -1) {
+            conn_read_on(c, true);
+            return 0;
+        }
+        if (n <= 0) {
+            client_left(c);
+            return -1;
+        }
+        turn += (size_t)n;
+        conn_progress(c, (size_t)n);
+    }
+}
+
 static int pump_chunked(struct conn *c)
 {
     size_t turn = 0;
@@ -246,7 +281,7 @@ void upload_pump(struct conn *c)
 {
     if (c->upload->pipe_gone)
         return;
-    int r = c->head.chunked ? pump_chunked(c) : pump_plain(c);
+    int r = c->head.chunked ? pump_chunked(c) : c->tls != NULL ? pump_copied(c) : pump_plain(c);
     if (r == 1)
         commit(c);
 }

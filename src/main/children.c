@@ -81,7 +81,7 @@ static void on_signals(struct super *s)
     struct signalfd_siginfo si;
     while (read(s->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
         if (si.ssi_signo == SIGHUP)
-            sp_log(SP_LOG_INFO, "SIGHUP changes nothing: settings are read at the start");
+            tls_again(s);
         else if (si.ssi_signo != SIGCHLD)
             s->stops++;
     }
@@ -187,11 +187,14 @@ int start_front(struct super *s)
     const struct sp_msg m = {.op = SP_OP_FRONT};
     r = sp_msg_send(&s->broker.chan, &m, &pair[0], 1); /* it is the broker's in any case */
     if (r == 0) {
-        struct sp_fdmap map[3 + SP_LISTEN_MAX] = {
+        struct sp_fdmap map[4 + SP_LISTEN_MAX] = {
             {s->config_fd, SP_FD_CONFIG}, {pair[1], SP_FD_EXTRA}, {s->filters_fd, SP_FD_FILTERS}};
         for (int i = 0; i < s->listeners.n; i++)
             map[3 + i] = (struct sp_fdmap){s->listeners.fd[i], SP_FD_LISTEN + i};
-        r = start(&s->front, map, 3 + s->listeners.n);
+        int n = 3 + s->listeners.n;
+        if (s->cfg.tls)
+            map[n++] = (struct sp_fdmap){s->tls.fd, SP_FD_TLS};
+        r = start(&s->front, map, n);
     }
     if (r == 0) { /* for its metrics */
         const struct sp_msg n = {

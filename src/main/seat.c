@@ -84,6 +84,10 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
         return -1;
     if (listen_open(&s->listeners, set, envp, err, errlen) != 0)
         return -1;
+    if (tls_name(s, err, errlen) != 0) {
+        listen_close(&s->listeners);
+        return -1;
+    }
     s->cfg.nlisten = (uint32_t)s->listeners.n; /* 1..SP_LISTEN_MAX */
     s->config_fd = sp_sealed_memfd("sallyport-config", &s->cfg, sizeof s->cfg);
     if (s->config_fd < 0)
@@ -166,6 +170,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
     if (choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
         added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
+        return -1;
+    if (tls_read(s, &set, err, errlen) != 0)
         return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)

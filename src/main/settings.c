@@ -58,6 +58,8 @@ static const struct setting table[] = {
     {"SALLYPORT_MAX_OPEN_FILES", NUMBER, AT(max_open_files), "0", 0, 1048576, "of one process; 0 as inherited"},
     {"SALLYPORT_LOG", LEVEL, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"SALLYPORT_LOG_REQUESTS", BOOL, AT(log_requests), "false", 0, 0, "a line for each request"},
+    {"SALLYPORT_TLS_CERT", TEXT, AT(tls_cert), NULL, 0, 0, "file: certificate chain in PEM; TCP speaks TLS then"},
+    {"SALLYPORT_TLS_KEY", TEXT, AT(tls_key), NULL, 0, 0, "file: its private key in PEM"},
     {"SALLYPORT_METRICS", BOOL, AT(metrics), "false", 0, 0, "serve GET /metrics, for Prometheus"},
     {"SALLYPORT_REGISTRY_USER", TEXT, AT(registry_user), "64996:64996", 0, 0, "box: user[:group] of the process that keeps the user ids"},
     {"RUNBOX_API_KEY", TEXT, AT(api_key), NULL, 0, 0, "what clients must show; several with commas; at least 16 characters each"},
@@ -78,6 +80,8 @@ static const struct setting table[] = {
     {"RUNBOX_MAX_OUTPUT", SIZE, AT(max_output), "1MiB", 1, 64ull << 20, "kept of each of stdout and stderr"},
     {"RUNBOX_MAX_UPLOAD", SIZE, AT(max_upload), "1GiB", 0, ANY, "of one uploaded file"},
     {"RUNBOX_SHUTDOWN_TIMEOUT", DURATION, AT(shutdown_timeout), "10s", 0, DAY, "to finish requests after SIGTERM"},
+    {"RUNBOX_TLS_CERT", TEXT, AT(tls_cert), NULL, 0, 0, "file: certificate chain in PEM; TCP speaks TLS then"},
+    {"RUNBOX_TLS_KEY", TEXT, AT(tls_key), NULL, 0, 0, "file: its private key in PEM"},
     {"RUNBOX_LOG_FORMAT", FORMAT, AT(log_json), "text", 0, 0, "text or json: a line for each request"},
     {"SALLYPORT_TEST_DISABLE", TEXT, AT(test_disable), NULL, 0, 0, "for tests: layers to treat as missing"},
 };

@@ -24,6 +24,7 @@ struct settings {
     const char *command_policy, *command_paths;
     uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
     uint64_t log_level, log_requests, metrics;
+    const char *tls_cert, *tls_key;
     const char *test_disable;
     /* the box */
     const char *api_key, *root, *registry_user;

@@ -17,12 +17,18 @@ struct child {
     uint64_t started;
 };
 
+struct tls_files {
+    const char *prefix, *cert, *key; /* cert NULL: no TLS */
+    int fd;                          /* a sp_tls_bundle, or -1 */
+};
+
 struct super {
     struct sp_config cfg;
     struct listeners listeners;
     struct sp_cgroup cgroup; /* of commands; base "": none */
     uint64_t shutdown_ms;
     int config_fd, filters_fd, workspace_fd, self_fd, signal_fd;
+    struct tls_files tls;
     struct child broker, front, registry; /* the last: the box's */
     char *policy; /* the operator's system call rules for commands, or NULL */
     size_t policy_len;
@@ -34,6 +40,12 @@ struct super {
  * check: only the plan, no socket is opened. */
 int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
                  char *const *envp, char *err, size_t errlen);
+
+/* ---- tls.c ---- */
+/* 0, or -1 with a sentence. */
+int tls_read(struct super *s, const struct settings *set, char *err, size_t errlen);
+int tls_name(struct super *s, char *err, size_t errlen); /* the listeners, for the log */
+void tls_again(struct super *s);                         /* SIGHUP */
 
 /* ---- children.c: events and single children ---- */
 uint64_t main_now_ms(void);

@@ -20,13 +20,14 @@ MAY = {
     "registry": {"base", "confine"},
     "main": {"base", "http", "confine", "cell", "broker", "front", "registry"},
 }
-OWNER = {"http": "http", "query": "http", "multipart": "http", "confine": "confine",
+OWNER = {"http": "http", "query": "http", "multipart": "http", "tls": "front", "confine": "confine",
          "sweep": "broker", "uids": "broker"}  # the rest are base's
 # Libraries that only some folders may touch.
 LIBRARY = {
     "h2o.h": {"front"},
     "h2o/": {"front"},
     "jansson.h": {"front"},
+    "openssl/": {"front"},
     "sqlite3.h": {"registry"},
     "seccomp.h": {"confine"},
     "cap-ng.h": {"confine", "main"},

@@ -21,8 +21,9 @@ int hostile_drive(int argc, char **argv)
                  {"lengths", try_lengths},
                  {"descriptors", try_descriptors},
                  {"floods", try_floods}};
-    bool known = strcmp(argv[0], "noise") == 0, ok = false;
-    if (!stage_start()) {
+    bool box = strcmp(argv[0], "box-noise") == 0, known = box || strcmp(argv[0], "noise") == 0;
+    bool ok = false;
+    if (!stage_start(box ? SP_MODE_BOX : SP_MODE_SEAT)) {
         complain("no broker, or no cell");
         return 1;
     }

@@ -16,6 +16,7 @@ extern int hostile_nops;
 /* ---- stage.c: plays main and the front around a live broker and cell ---- */
 struct stage {
     struct super s;
+    bool box;             /* many workspaces; requests carry the key of one */
     struct sp_chan front; /* our end of the broker's socket */
     pid_t broker, cell;
     int broker_files, cell_files;
@@ -25,13 +26,15 @@ extern struct stage stage;
 extern struct sp_frame hostile_frame;
 extern struct sp_msg hostile_got;
 
-bool stage_start(void);
+bool stage_start(enum sp_mode mode);
 void stage_end(void);
 /* A front's place is taken by a new one; the old one's end stays open for as long as the caller
  * likes. */
 bool front_new(void);
 void front_close(void);
 struct sp_msg make(uint8_t op, uint32_t id);
+#define STAGE_KEYS 3
+struct sp_slice stage_key(unsigned n); /* of the box's workspaces */
 bool say(uint8_t op, uint32_t id);
 bool say_msg(const struct sp_msg *m);
 /* Bytes as they are, with any descriptors (still the caller's). False: the socket took no more. */

@@ -27,11 +27,12 @@ static uint32_t roll(uint32_t n)
  * has sent the end, which may still lie unread here. */
 #define DEEP 64u
 static struct {
-    uint8_t kind[DEEP];
+    uint8_t kind[DEEP], key[DEEP];
     unsigned n;
     bool started; /* the oldest */
 } asked[IDS + 1];
-static unsigned commands; /* that were started and didn't end, of this front */
+static unsigned commands[STAGE_KEYS]; /* that were started and didn't end, of this front */
+static uid_t owner[STAGE_KEYS];       /* the box: whose files a key's are */
 
 static const char *const paths[] = {
     "f",     "",           "d",           "d/none", "none", "../outside/secret",
@@ -42,12 +43,26 @@ static const char *const texts[] = {"true",   "sleep 1000",         "echo x",   
 
 /* ---- what comes back ---- */
 
-static bool file_is_ours(int fd)
+/* In the box each key's files have a user of their own, another one after a removal. */
+static bool owner_fits(unsigned key, uid_t uid)
+{
+    owner[key] = uid;
+    for (unsigned i = 0; i < STAGE_KEYS; i++)
+        if (i != key && owner[i] == uid)
+            return false;
+    return true;
+}
+
+static bool file_is_ours(int fd, unsigned key)
 {
     char link[64], path[4400];
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
+    if (pread(fd, link, 6, 0) == 6 && memcmp(link, "secret", 6) == 0)
+        return false; /* that is the file outside */
+    if (stage.box)
+        return owner_fits(key, st.st_uid);
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n < 0)
@@ -75,9 +90,10 @@ static bool answer_fits(const struct sp_msg *m)
     case SP_OP_READY:
         return kind == SP_OP_PUT && !asked[m->id].started;
     case SP_OP_FILE:
-        return kind == SP_OP_OPEN && file_is_ours(hostile_frame.fds[0]);
+        return kind == SP_OP_OPEN && file_is_ours(hostile_frame.fds[0], asked[m->id].key[0]);
     case SP_OP_DONE:
-        return kind == SP_OP_PUT || kind == SP_OP_DELETE || kind == SP_OP_USAGE;
+        return kind == SP_OP_PUT || kind == SP_OP_DELETE || kind == SP_OP_USAGE ||
+               kind == SP_OP_REMOVE;
     case SP_OP_FAIL:
         return kind != 0;
     default:
@@ -96,14 +112,17 @@ static int take_answer(void)
         complain("message %u for id %u wasn't asked for", m->op, m->id);
         return -2;
     }
-    if (m->op == SP_OP_STARTED && ++commands > 1) {
+    uint8_t key = asked[m->id].key[0];
+    if (m->op == SP_OP_STARTED && ++commands[key] > 1) {
         complain("a second command runs");
         return -2;
     }
-    if (m->op == SP_OP_EXITED && asked[m->id].started)
-        commands--;
-    if (ends(m->op))
+    if (ends(m->op) && asked[m->id].started && asked[m->id].kind[0] == SP_OP_EXEC)
+        commands[key]--;
+    if (ends(m->op)) {
         memmove(asked[m->id].kind, asked[m->id].kind + 1, --asked[m->id].n);
+        memmove(asked[m->id].key, asked[m->id].key + 1, asked[m->id].n);
+    }
     asked[m->id].started = m->op == SP_OP_STARTED || m->op == SP_OP_READY;
     if (m->op == SP_OP_READY && roll(2) != 0)
         (void)!write(hostile_frame.fds[0], "noise", 5);
@@ -117,6 +136,10 @@ static struct sp_msg random_request(void)
     static const uint8_t ops[] = {SP_OP_EXEC,   SP_OP_CANCEL, SP_OP_OPEN, SP_OP_PUT,
                                   SP_OP_COMMIT, SP_OP_DELETE, SP_OP_USAGE};
     struct sp_msg m = make(ops[roll(sizeof ops)], roll(IDS) + 1);
+    if (stage.box && roll(40) == 0) /* a whole workspace */
+        m = make(SP_OP_REMOVE, m.id);
+    if (m.key.n > 0)
+        m.key = stage_key(roll(STAGE_KEYS));
     const char *path = paths[roll(sizeof paths / sizeof paths[0])];
     const char *text = texts[roll(sizeof texts / sizeof texts[0])];
     m.path = (struct sp_slice){path, strlen(path)};
@@ -155,8 +178,12 @@ static size_t random_bytes(uint8_t *buf, size_t cap, const struct sp_msg *m)
 static void note(const struct sp_msg *m)
 {
     bool request = m->op < SP_OP_STARTED && m->op != SP_OP_CANCEL && m->op != SP_OP_COMMIT;
-    if (request && asked[m->id].n < DEEP)
-        asked[m->id].kind[asked[m->id].n++] = m->op;
+    if (!request || asked[m->id].n == DEEP)
+        return;
+    for (unsigned i = 0; i < STAGE_KEYS; i++)
+        if (m->key.n == SP_KEY_LEN && memcmp(m->key.p, stage_key(i).p, SP_KEY_LEN) == 0)
+            asked[m->id].key[asked[m->id].n] = (uint8_t)i;
+    asked[m->id].kind[asked[m->id].n++] = m->op;
 }
 
 static bool say_others_word(void)
@@ -181,7 +208,7 @@ static bool step(void)
     if (what < 92) { /* bits and lengths: it may have become another sound request */
         size_t n = random_bytes(buf, sizeof buf, &m);
         struct sp_msg is;
-        if (sp_msg_decode(&is, buf, n, 0) && is.id > IDS)
+        if (sp_msg_decode(&is, buf, n, 0) && (is.id > IDS || stage.box))
             return true; /* sound, but not to be told from a grant below */
         if (sp_msg_decode(&is, buf, n, 0))
             note(&is);
@@ -206,7 +233,7 @@ static bool step(void)
 static bool sequence(void)
 {
     memset(asked, 0, sizeof asked);
-    commands = 0;
+    memset(commands, 0, sizeof commands);
     if (!front_new())
         return false;
     uint32_t steps = roll(40) + 1, reads = roll(4);

@@ -117,12 +117,12 @@ void hear_main(void)
     }
 }
 
-bool stage_start(void)
+bool stage_start(enum sp_mode mode)
 {
     char err[REFUSAL_MAX];
     struct sp_plan plan;
     find_ops();
-    if (seat_prepare(&stage.s, SP_MODE_SEAT, &plan, false, environ, err, sizeof err) != 0) {
+    if (seat_prepare(&stage.s, mode, &plan, false, environ, err, sizeof err) != 0) {
         complain("refused: %s", err);
         return false;
     }
@@ -130,9 +130,14 @@ bool stage_start(void)
     if (start_broker(&stage.s) != 0 || !await_up(&stage.s, &stage.s.broker))
         return false;
     stage.broker = stage.s.broker.pid;
-    stage.cell = find_cell();
-    if (stage.cell == 0 || !healthy("the start"))
+    stage.box = mode == SP_MODE_BOX;
+    if (stage.box && (start_registry(&stage.s) != 0 || !await_up(&stage.s, &stage.s.registry)))
         return false;
+    stage.cell = stage.box ? 0 : find_cell();
+    if ((!stage.box && stage.cell == 0) || !healthy("the start"))
+        return false;
+    if (stage.box) /* each workspace in use has a cell, and a socket to it */
+        return (stage.broker_files = count_files(stage.broker) + STAGE_KEYS) > 0;
     stage.broker_files = count_files(stage.broker);
     stage.cell_files = count_files(stage.cell);
     return true;
@@ -143,6 +148,8 @@ void stage_end(void)
     front_close();
     sp_chan_close(&stage.s.broker.chan);
     (void)await_end(&stage.s, &stage.s.broker, main_now_ms() + PATIENCE_MS, ~0u);
+    if (stage.box)
+        end_child(&stage.s, &stage.s.registry);
     sweep_all(&stage.s);
     listen_close(&stage.s.listeners);
 }
@@ -166,7 +173,12 @@ void front_close(void)
     sp_chan_close(&stage.front);
 }
 
-static const char key[SP_KEY_LEN] = "somebody's";
+static const char keys[STAGE_KEYS][SP_KEY_LEN] = {"somebody's", "another's", "a third one's"};
+
+struct sp_slice stage_key(unsigned n)
+{
+    return (struct sp_slice){keys[n % STAGE_KEYS], SP_KEY_LEN};
+}
 
 struct sp_msg make(uint8_t op, uint32_t id)
 {
@@ -174,7 +186,8 @@ struct sp_msg make(uint8_t op, uint32_t id)
     static uint8_t buf[SP_FRAME_MAX];
     m.command = (struct sp_slice){"sleep 1000", 10};
     m.path = (struct sp_slice){"f", 1};
-    m.cwd = m.env = m.etag = m.key = (struct sp_slice){"", 0};
+    m.cwd = m.env = m.etag = (struct sp_slice){"", 0};
+    m.key = stage.box ? stage_key(0) : (struct sp_slice){"", 0};
     m.err = SP_E_NOT_FOUND;
     m.uid = 1000;
     if (sp_msg_encode(&m, buf, sizeof buf) > 0)
@@ -182,7 +195,7 @@ struct sp_msg make(uint8_t op, uint32_t id)
     m.id = 0; /* some belong to no operation, and some name a workspace */
     if (sp_msg_encode(&m, buf, sizeof buf) > 0)
         return m;
-    m.key = (struct sp_slice){key, sizeof key};
+    m.key = stage_key(0);
     m.id = id;
     if (sp_msg_encode(&m, buf, sizeof buf) == 0)
         m.id = 0;
@@ -419,12 +432,12 @@ bool healthy(const char *after)
         complain("after %s: the broker is gone", after);
         ok = false;
     }
-    if (ok && find_cell() != stage.cell) {
+    if (ok && !stage.box && find_cell() != stage.cell) {
         complain("after %s: the cell was lost", after);
         ok = false;
     }
     if (ok && !(no_more_files(stage.broker, stage.broker_files) &&
-                no_more_files(stage.cell, stage.cell_files))) {
+                (stage.box || no_more_files(stage.cell, stage.cell_files)))) {
         complain("after %s: descriptors were left: the broker has %d (%d), the cell %d (%d)", after,
                  count_files(stage.broker), stage.broker_files, count_files(stage.cell),
                  stage.cell_files);

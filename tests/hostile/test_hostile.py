@@ -7,6 +7,7 @@ import re
 import pytest
 
 from harness import names
+from harness.box import Box
 from harness.daemon import Daemon
 
 HOSTILE = names.BIN.parent / "tests" / "hostile" / "sallyport-hostile"
@@ -68,6 +69,31 @@ def test_floods(nofile):
 def test_noise(seed):
     """Deterministic; 1,500 fronts a seed."""
     assert drive("noise", seed, 1500) > 100
+
+
+class Driven(Box):
+    """The driver in the place of a box."""
+
+    def __init__(self, *args):
+        self.drive_args = args
+        super().__init__(binary=HOSTILE)
+
+    def _start(self, uid, args, *rest):
+        super()._start(uid, ["drive", *self.drive_args], *rest)
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_noise_in_the_box(seed):
+    """Three workspaces, whose files and commands never mix; whole workspaces go meanwhile."""
+    d = Driven("box-noise", str(seed), "800")
+    try:
+        report = d.wait_exit(300)
+        said = (d.base / "stdout").read_text()
+        assert report and report["status"] == 0 and report["left"] == [], f"{report}\n{said}\n{d.tail()}"
+        assert "box-noise: held" in said, said
+        d.check_log()
+    finally:
+        d.destroy()
 
 
 @PLANS

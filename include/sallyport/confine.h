@@ -67,6 +67,9 @@ int sp_confine_reaper(void);
  * what is permitted now; ambient set: empty; bounding set: empty, if CAP_SETPCAP is there to lower
  * it. A role of user id 0 that is started later inherits keep. libcap-ng. 0 or -errno. */
 int sp_confine_caps(const int *keep, int n);
+/* What main and the broker keep, for the roles they start: CAP_* numbers into keep, their count. */
+#define SP_KEEP_MAX 8
+int sp_caps_to_keep(const struct sp_config *c, int keep[SP_KEEP_MAX]);
 /* setgroups(0)/setresgid/setresuid and verify it can't go back; then no capability is left. Keeps
  * what sp_confine_basics set (the kernel would clear it). Only where switch_uid. 0 or -errno. */
 int sp_confine_ids(uid_t uid, gid_t gid);
@@ -160,6 +163,11 @@ enum sp_layer {
     SP_LAYER_SIGNAL_SCOPE,
     SP_LAYER_OPENAT2,
     SP_LAYER_CGROUP, /* for sp_cgroup_make to fill; never required */
+    SP_LAYER_VIEW,
+    SP_LAYER_PID_NS,
+    SP_LAYER_IPC_NS,
+    SP_LAYER_NET_NS,
+    SP_LAYER_FRONT_ROOT,
     SP_LAYER_COUNT
 };
 struct sp_layer_state {
@@ -167,6 +175,7 @@ struct sp_layer_state {
     bool active;
     bool required; /* missing and not accepted stops the start */
     char why[160];
+    const char *fix; /* how the operator gets it, where it is off; NULL: nothing to be done */
 };
 struct sp_plan {
     struct sp_layer_state layer[SP_LAYER_COUNT];
@@ -177,5 +186,7 @@ struct sp_plan {
  */
 int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, const char *disable,
                  char *err, size_t errlen);
+/* The namespaces that a cell, or the front, is started in. */
+struct sp_role_ns sp_ns_of(const struct sp_config *c, bool cell);
 
 #endif

@@ -27,6 +27,7 @@ enum sp_role_fd {
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
 #define SP_API_KEYS_MAX 8
+enum sp_isolation { SP_ISOLATION_AUTO, SP_ISOLATION_STRICT, SP_ISOLATION_BASIC };
 
 /* Settings that roles need, fixed size, copied as bytes between execs of one binary. */
 struct sp_config {
@@ -50,6 +51,15 @@ struct sp_config {
     /* Commands are started in a cgroup of their own. Then a cell must not have a cgroup namespace:
      * on most hosts these are walls for clone3's move. */
     bool cgroup, cgroup_memory;
+    int isolation;      /* enum sp_isolation */
+    /* The view and the namespaces: CLONE_NEW* of each role, 0 where it has none. */
+    int cell_ns, front_ns;
+    bool user_ns;  /* they come through a user namespace: main has no CAP_SYS_ADMIN */
+    bool view;     /* the cell builds a root of its own (sp_view_enter) */
+    bool pid_ns;   /* the cell is the first process of its PID namespace */
+    bool net_none; /* commands have a network of their own, with nothing on it */
+    uint64_t tmp_bytes; /* of /tmp in the view */
+    char binary[4096];  /* our own, which the view hides; "" where it can't be told */
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
         limit_open_files; /* 0 none */
     int log_level;
@@ -93,6 +103,17 @@ struct sp_fdmap {
     int from, to;
 };
 pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
+/* The same in new namespaces (ns NULL: in ours). With user set, the role begins with every capability
+ * over them and has to call sp_userns_settle before anything else. */
+struct sp_role_ns {
+    int flags;       /* CLONE_NEW*, without CLONE_NEWUSER */
+    bool user;       /* in a user namespace too; else the caller needs CAP_SYS_ADMIN */
+    bool switch_ids; /* user: take uid and gid first (needs SETUID, SETGID) */
+    uid_t uid;
+    gid_t gid;
+};
+pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
+                       const struct sp_role_ns *ns);
 /* Keeps an O_PATH descriptor of our own binary for sp_role_spawn, so that an upgrade of the file
  * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns
  * the descriptor or -errno. */

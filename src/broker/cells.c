@@ -61,7 +61,8 @@ struct slot *cells_by_pid(struct cells *c, pid_t pid)
     return NULL;
 }
 
-static int launch(struct cells *c, struct slot *s, int config_fd, int workspace, uint64_t now)
+static int launch(struct cells *c, struct slot *s, const struct sp_config *cfg, int config_fd,
+                  int workspace, uint64_t now)
 {
     int pair[2];
     int r = sp_frame_pair(pair);
@@ -80,7 +81,8 @@ static int launch(struct cells *c, struct slot *s, int config_fd, int workspace,
     if (c->cfg->cgroup_memory)
         map[n++] = (struct sp_fdmap){SP_FD_CGROUP_EVENTS, SP_FD_CGROUP_EVENTS};
     (void)setrlimit(RLIMIT_NOFILE, &files_before);
-    pid_t pid = sp_role_spawn("cell", map, n);
+    const struct sp_role_ns ns = sp_ns_of(cfg, true);
+    pid_t pid = sp_role_spawn_in("cell", map, n, &ns);
     (void)setrlimit(RLIMIT_NOFILE, &files_ours);
     close(pair[1]);
     if (pid < 0) {
@@ -100,7 +102,7 @@ int cells_start(struct cells *c, struct slot *s, const struct sp_config *own, in
     int fd = SP_FD_CONFIG;
     if (own != NULL && (fd = sp_sealed_memfd("sallyport-config", own, sizeof *own)) < 0)
         return fd;
-    int r = launch(c, s, fd, workspace, now);
+    int r = launch(c, s, own != NULL ? own : c->cfg, fd, workspace, now);
     if (own != NULL)
         close(fd);
     if (r != 0)

@@ -8,7 +8,6 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -28,14 +27,13 @@ static bool ending;
 
 static int confine(const struct sp_config *cfg)
 {
-    /* The box's cells give new folders to their users before they let go of everything. */
-    const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN};
-    int n = cfg->mode == SP_MODE_BOX ? 4 : 3;
+    int keep[SP_KEEP_MAX];
+    int n = sp_caps_to_keep(cfg, keep);
     int r = sp_filters_load();
     int reaper = r == 0 ? sp_confine_reaper() : r;
     r = reaper > 0 ? 0 : reaper; /* main has refused where orphans can't be ended otherwise */
     if (r == 0)
-        r = sp_confine_caps(keep, cfg->switch_uid ? n : 0);
+        r = sp_confine_caps(keep, n);
     if (r == 0)
         r = sp_confine_basics(false);
     if (r == 0)

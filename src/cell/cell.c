@@ -7,10 +7,12 @@
 #include "cell/purge.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
+#include "sallyport/view.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -286,7 +288,7 @@ static int prepare(struct sp_cell *c)
 static int give_up_rights(const struct sp_config *c)
 {
     int err = 0;
-    if (c->switch_uid)
+    if (c->switch_uid && !(c->cell_ns != 0 && c->user_ns)) /* else they were taken before */
         err = sp_confine_ids(c->command_uid, c->command_gid);
     if (err == 0) /* after the ids, whose change undoes it; before the capabilities: what stays in
                      the bounding set counts for nothing under no_new_privs alone */
@@ -296,11 +298,35 @@ static int give_up_rights(const struct sp_config *c)
     return err;
 }
 
+/* First of all: everything that is opened by path later is the view's. */
+static int enter_view(const struct sp_config *c, const char **what)
+{
+    static char text[400];
+    struct sp_view_error e = {0};
+    int err = 0;
+    *what = "mapping the user into the namespace";
+    if (c->cell_ns != 0 && c->user_ns)
+        err = sp_userns_settle(c->command_uid, c->command_gid);
+    if (err == 0 && c->cell_ns != 0 && c->net_none) {
+        *what = "bringing up the loopback device";
+        err = sp_net_loopback();
+    }
+    if (err == 0 && c->view) {
+        err = sp_view_enter(c, SP_FD_EXTRA, &e);
+        (void)snprintf(text, sizeof text, "the view: %s %s", e.step != NULL ? e.step : "", e.path);
+        *what = text;
+    }
+    return err;
+}
+
 static int start(struct sp_cell *c, const char **what)
 {
     const struct sp_config *cfg = c->config;
-    *what = "loading the filters";
-    int err = sp_filters_load();
+    int err = enter_view(cfg, what);
+    if (err == 0) {
+        *what = "loading the filters";
+        err = sp_filters_load();
+    }
     if (err == 0) {
         *what = "preparing";
         err = prepare(c);

@@ -47,11 +47,12 @@ int sp_exec_init(struct sp_cell *c)
     if (x->dev_null < 0)
         return -errno;
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    sp_tree_init(&x->tree, proc, c->config->have_landlock && c->config->signal_scope,
-                 c->config->own_uid);
-    if (c->config->cgroup)
+    const struct sp_config *cfg = c->config;
+    sp_tree_init(&x->tree, proc, cfg->pid_ns || (cfg->have_landlock && cfg->signal_scope),
+                 cfg->own_uid);
+    if (cfg->cgroup)
         sp_tree_use_cgroup(&x->tree, SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS);
-    if (c->config->cgroup_memory)
+    if (cfg->cgroup_memory)
         x->oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
     if (x->tree.method == SP_TREE_WALK && x->tree.proc < 0)
         sp_log(SP_LOG_WARN, "no usable /proc: processes that leave a command's session escape");

@@ -1,6 +1,7 @@
 /* plan.c: which layers of confinement this host gives, and whether that is enough to start. Trusts
  * the operator's settings; never starts with less than they accepted. */
 #include "landlock.h"
+#include "plan_ns.h"
 #include "probe.h"
 
 #include <errno.h>
@@ -18,6 +19,11 @@ static const char *const names[SP_LAYER_COUNT] = {
     [SP_LAYER_SIGNAL_SCOPE] = "signal-scope",
     [SP_LAYER_OPENAT2] = "openat2",
     [SP_LAYER_CGROUP] = "cgroup",
+    [SP_LAYER_VIEW] = "view",
+    [SP_LAYER_PID_NS] = "pid-ns",
+    [SP_LAYER_IPC_NS] = "ipc-ns",
+    [SP_LAYER_NET_NS] = "net-ns",
+    [SP_LAYER_FRONT_ROOT] = "front-root",
 };
 
 struct choice {
@@ -131,6 +137,7 @@ static void probe(struct sp_plan *p, struct sp_config *c, const struct choice *o
                 !off->named[SP_LAYER_CGROUP];
     state(&p->layer[SP_LAYER_CGROUP], false, "it needs seccomp");
     result(&p->layer[SP_LAYER_OPENAT2], sp_probe_openat2(), "paths are resolved by the kernel");
+    sp_plan_namespaces(p, c, off->named);
     for (int i = 0; i < SP_LAYER_COUNT; i++)
         if (off->named[i])
             state(&p->layer[i], false, "disabled");
@@ -169,9 +176,15 @@ int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, con
     /* Without capabilities user id 0 still owns the system's files: Landlock keeps it from writing
      * them, not from changing their modes and owners. */
     p->layer[SP_LAYER_UID].required = c->switch_uid && c->command_uid == 0;
-    p->layer[SP_LAYER_LANDLOCK].required = true;
+    /* One of the two has to keep commands in the workspace. */
+    p->layer[SP_LAYER_LANDLOCK].required = !c->view;
+    p->layer[SP_LAYER_VIEW].required = !c->have_landlock;
     /* Without it kill(-1) reaches what else runs under the commands' user id. */
-    p->layer[SP_LAYER_SIGNAL_SCOPE].required = !c->own_uid;
+    p->layer[SP_LAYER_SIGNAL_SCOPE].required = !c->own_uid && !c->pid_ns;
+    p->layer[SP_LAYER_NET_NS].required = c->net_none;
+    if (c->isolation == SP_ISOLATION_STRICT)
+        for (int i = 0; i < SP_LAYER_COUNT; i++)
+            p->layer[i].required |= i != SP_LAYER_NET_NS && i != SP_LAYER_CGROUP;
     for (int i = 0; i < SP_LAYER_COUNT; i++) {
         const struct sp_layer_state *l = &p->layer[i];
         if (l->active || !l->required || ok.named[i])

@@ -145,6 +145,24 @@ int sp_confine_caps(const int *keep, int n)
     return r == 0 ? verify_caps(keep, n) : r;
 }
 
+int sp_caps_to_keep(const struct sp_config *c, int keep[SP_KEEP_MAX])
+{
+    int n = 0;
+    if (c->switch_uid) {
+        keep[n++] = CAP_SETUID;
+        keep[n++] = CAP_SETGID;
+        keep[n++] = CAP_KILL;
+        if (c->mode == SP_MODE_BOX)
+            keep[n++] = CAP_CHOWN; /* new folders are given to their users */
+    }
+    /* A user namespace gives its own. */
+    if (!c->user_ns && (c->cell_ns != 0 || c->front_ns != 0))
+        keep[n++] = CAP_SYS_ADMIN;
+    if (!c->user_ns && c->net_none && c->cell_ns != 0)
+        keep[n++] = CAP_NET_ADMIN; /* the loopback device is brought up with it */
+    return n;
+}
+
 /* True if none of the old ids can be taken again. */
 static bool no_way_back(uid_t uid, gid_t gid)
 {

@@ -4,6 +4,7 @@
 
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
+#include "sallyport/view.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -123,8 +124,13 @@ static bool prepare(void)
 
 static int confine(const struct sp_config *cfg)
 {
+    struct sp_view_error e;
     int r = sp_filters_load();
-    if (r == 0 && cfg->switch_uid)
+    if (r == 0 && cfg->front_ns != 0 && cfg->user_ns)
+        r = sp_userns_settle(cfg->front_uid, cfg->front_gid);
+    if (r == 0 && cfg->front_ns != 0)
+        r = sp_view_empty(&e);
+    if (r == 0 && cfg->switch_uid && !(cfg->front_ns != 0 && cfg->user_ns))
         r = sp_confine_ids(cfg->front_uid, cfg->front_gid);
     if (r == 0)
         r = sp_confine_caps(NULL, 0);

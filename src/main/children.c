@@ -138,7 +138,8 @@ void pump(struct super *s, uint64_t until)
 
 /* ---- one child ---- */
 
-static int start(struct child *c, const struct sp_fdmap *extra, int nextra)
+static int start(struct child *c, const struct sp_fdmap *extra, int nextra,
+                 const struct sp_role_ns *ns)
 {
     struct sp_fdmap map[SP_FDMAP_MAX];
     int pair[2];
@@ -147,7 +148,7 @@ static int start(struct child *c, const struct sp_fdmap *extra, int nextra)
         return r;
     memcpy(map, extra, (size_t)nextra * sizeof *map);
     map[nextra] = (struct sp_fdmap){pair[1], SP_FD_MAIN};
-    pid_t pid = sp_role_spawn(c->name, map, nextra + 1);
+    pid_t pid = sp_role_spawn_in(c->name, map, nextra + 1, ns);
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);
@@ -175,7 +176,7 @@ int start_broker(struct super *s)
     }
     if (s->cfg.cgroup_memory)
         map[n++] = (struct sp_fdmap){s->cgroup.events, SP_FD_CGROUP_EVENTS};
-    return start(&s->broker, map, n);
+    return start(&s->broker, map, n, NULL);
 }
 
 int start_front(struct super *s)
@@ -194,7 +195,8 @@ int start_front(struct super *s)
         int n = 3 + s->listeners.n;
         if (s->cfg.tls)
             map[n++] = (struct sp_fdmap){s->tls.fd, SP_FD_TLS};
-        r = start(&s->front, map, n);
+        const struct sp_role_ns ns = sp_ns_of(&s->cfg, false);
+        r = start(&s->front, map, n, &ns);
     }
     if (r == 0) { /* for its metrics */
         const struct sp_msg n = {

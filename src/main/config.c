@@ -10,6 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* For the view, which hides it. A deleted one has no path. */
+static void find_binary(struct sp_config *c)
+{
+    struct stat st;
+    ssize_t n = readlink("/proc/self/exe", c->binary, sizeof c->binary - 1);
+    c->binary[n > 0 ? n : 0] = '\0';
+    if (c->binary[0] != '/' || stat(c->binary, &st) != 0)
+        c->binary[0] = '\0';
+}
+
 static int find_workspace(const struct settings *s, struct sp_config *c, int *fd, char *err,
                           size_t errlen)
 {
@@ -87,9 +97,13 @@ int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd
     c->limit_cpu_s = s->max_cpu / 1000 + (s->max_cpu % 1000 != 0); /* never down to none */
     c->limit_file_bytes = s->max_file_bytes;
     c->limit_open_files = s->max_open_files;
+    c->isolation = (int)s->isolation;
+    c->net_none = s->network_none != 0;
+    c->tmp_bytes = s->tmp_size;
     c->log_level = (int)s->log_level;
     c->log_requests = s->log_requests != 0;
     c->metrics = s->metrics != 0;
+    find_binary(c);
     if (s->mode == SP_MODE_SEAT && find_workspace(s, c, workspace_fd, err, errlen) != 0)
         return -1;
     return find_shell(s, c, err, errlen);

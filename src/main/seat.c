@@ -7,7 +7,6 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,11 +54,11 @@ static int build_filters(const struct sp_plan *plan, const char *policy, size_t 
     return -1;
 }
 
-/* Low ports are bound and folders opened: what is left to do is switching ids and killing. */
+/* Low ports are bound and folders opened: what is left to do is starting roles and killing. */
 static int confine_main(const struct sp_config *c, char *err, size_t errlen)
 {
-    const int keep[] = {CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN};
-    int n = !c->switch_uid ? 0 : c->mode == SP_MODE_BOX ? 4 : 3;
+    int keep[SP_KEEP_MAX];
+    int n = sp_caps_to_keep(c, keep);
     int r = sp_confine_caps(keep, n);
     if (r == -EPERM) /* without CAP_SETPCAP the bounding set counts only until no_new_privs */
         r = 0;
@@ -104,7 +103,7 @@ static int open_all(struct super *s, const struct settings *set, const struct sp
  * limit binds user id 0.) */
 static void bound_the_walk(struct sp_config *c)
 {
-    if (c->cgroup || c->signal_scope || c->own_uid)
+    if (c->cgroup || c->pid_ns || c->signal_scope || c->own_uid)
         return;
     if (c->limit_procs == 0 || c->limit_procs > WALK_PROCS)
         c->limit_procs = WALK_PROCS;
@@ -119,7 +118,7 @@ static void bound_the_walk(struct sp_config *c)
  * child: only a user that is the commands' alone lets kill(-1) find them, and none left. */
 static int can_end_trees(const struct sp_config *c, char *err, size_t errlen)
 {
-    if (c->adopts || c->own_uid)
+    if (c->adopts || c->own_uid || c->pid_ns)
         return 0;
     (void)snprintf(err, errlen,
                    "This kernel gives a command's orphans to its first process alone "

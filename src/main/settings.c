@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum kind { TEXT, NUMBER, DURATION, SIZE, BOOL, LEVEL, FORMAT };
+enum kind { TEXT, NUMBER, DURATION, SIZE, BOOL, LEVEL, FORMAT, ISOLATION, NETWORK };
 
 struct setting {
     const char *name;
@@ -42,6 +42,9 @@ static const struct setting table[] = {
     {"SALLYPORT_ACCEPT_MISSING", TEXT, AT(accept_missing), NULL, 0, 0, "layers to start without, see `check`"},
     {"SALLYPORT_COMMAND_PATHS", TEXT, AT(command_paths), NULL, 0, 0, "more paths for commands: a file, or \"exec /app, read /data\""},
     {"SALLYPORT_COMMAND_POLICY", TEXT, AT(command_policy), NULL, 0, 0, "file with system call rules ahead of the built-in ones"},
+    {"SALLYPORT_ISOLATION", ISOLATION, AT(isolation), "auto", 0, 0, "auto: all that the host gives; strict: every layer or no start; basic: no namespaces"},
+    {"SALLYPORT_NETWORK", NETWORK, AT(network_none), "host", 0, 0, "of commands: host, or none"},
+    {"SALLYPORT_TMP_SIZE", SIZE, AT(tmp_size), "1GiB", 1ull << 20, ANY, "of the commands' own /tmp, which is memory"},
     {"SALLYPORT_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},
     {"SALLYPORT_MAX_TIMEOUT", DURATION, AT(max_timeout), "24h", 1, 365 * DAY, "that a command may ask for"},
     {"SALLYPORT_HEAD_TIMEOUT", DURATION, AT(head_timeout), "10s", 100, DAY, "for a request's head"},
@@ -107,11 +110,23 @@ static bool applies(const struct setting *t, enum sp_mode mode)
     return true;
 }
 
-static bool parse_level(const char *v, uint64_t *out)
+/* The words of a kind, in the order of their numbers. */
+static const char *const *words_of(enum kind kind)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (unsigned i = 0; i < 4; i++)
-        if (strcasecmp(v, names[i]) == 0) {
+    static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+    static const char *const isolation[] = {"auto", "strict", "basic", NULL};
+    static const char *const network[] = {"host", "none", NULL};
+    static const char *const format[] = {"text", "json", NULL};
+    return kind == LEVEL       ? levels
+           : kind == FORMAT    ? format
+           : kind == ISOLATION ? isolation
+                               : network;
+}
+
+static bool parse_word(const char *const *words, const char *v, uint64_t *out)
+{
+    for (unsigned i = 0; words[i] != NULL; i++)
+        if (strcasecmp(v, words[i]) == 0) {
             *out = i;
             return true;
         }
@@ -136,10 +151,10 @@ static bool parse(const struct setting *t, const char *v, uint64_t *out)
         *out = ok && truth;
         return ok;
     case LEVEL:
-        return parse_level(v, out);
     case FORMAT:
-        *out = strcasecmp(v, "json") == 0;
-        return *out != 0 || strcasecmp(v, "text") == 0;
+    case ISOLATION:
+    case NETWORK:
+        return parse_word(words_of(t->kind), v, out);
     case TEXT:
         return false;
     }
@@ -161,6 +176,10 @@ static const char *wanted(const struct setting *t)
         return "error, warn, info or debug";
     case FORMAT:
         return "text or json";
+    case ISOLATION:
+        return "auto, strict or basic";
+    case NETWORK:
+        return "host or none";
     case TEXT:
         break;
     }
@@ -182,6 +201,8 @@ static int refuse_value(const struct setting *t, const char *v, char *err, size_
     if (t->kind == NUMBER && t->max < ANY)
         (void)snprintf(err, errlen, "%s=%.100s isn't a number from %llu to %llu.", t->name, v,
                        (unsigned long long)t->min, (unsigned long long)t->max);
+    else if (t->kind >= BOOL)
+        (void)snprintf(err, errlen, "%s=%.100s isn't %s.", t->name, v, wanted(t));
     else
         (void)snprintf(err, errlen, "%s=%.100s isn't %s in its range.", t->name, v, wanted(t));
     return -1;

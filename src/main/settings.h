@@ -25,6 +25,8 @@ struct settings {
     uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
     uint64_t log_level, log_requests, metrics;
     const char *tls_cert, *tls_key;
+    uint64_t isolation; /* enum sp_isolation */
+    uint64_t network_none, tmp_size;
     const char *test_disable;
     /* the box */
     const char *api_key, *root, *registry_user;

@@ -73,8 +73,10 @@ def fence(spec):
     mount("proc", "/proc", "proc", 0)
     if spec.get("cgroup2"):  # the one tree of the kernel, from where the daemon is put
         mount("cg", spec["cgroup2"], "cgroup2", 0)
-    shut = () if spec.get("proc_open") else ("/proc/sys", "/proc/sysrq-trigger")
-    for path in filter(os.path.exists, shut):
+    # For root alone: nobody else may write there, and over a masked /proc the kernel gives them no
+    # other of their own.
+    open_proc = spec.get("proc_open") or (spec["uid"] != 0 and not spec.get("masked_proc"))
+    for path in filter(os.path.exists, () if open_proc else ("/proc/sys", "/proc/sysrq-trigger")):
         mount(path, path, None, MS_BIND)
         set_readonly(path, False, True)
     for extra in spec.get("tmpfs", ()):

@@ -25,7 +25,8 @@ ENV_PASS = "SALLYPORT_ENV_PASS"
 ACCEPT_MISSING = "SALLYPORT_ACCEPT_MISSING"
 TEST_DISABLE = "SALLYPORT_TEST_DISABLE"
 
-LAYERS = ("no-new-privs", "caps", "uid", "seccomp", "landlock", "signal-scope", "openat2", "cgroup")
+LAYERS = ("no-new-privs", "caps", "uid", "seccomp", "landlock", "signal-scope", "openat2", "cgroup",
+          "view", "pid-ns", "ipc-ns", "net-ns", "front-root")
 
 CODES = {
     "bad_request": 400, "bad_json": 400, "bad_field": 400, "bad_path": 400, "bad_query": 400,

@@ -20,7 +20,7 @@ MAY = {
     "registry": {"base", "confine"},
     "main": {"base", "http", "confine", "cell", "broker", "front", "registry"},
 }
-OWNER = {"http": "http", "query": "http", "multipart": "http", "tls": "front", "confine": "confine",
+OWNER = {"http": "http", "query": "http", "multipart": "http", "tls": "front", "confine": "confine", "view": "confine",
          "sweep": "broker", "uids": "broker"}  # the rest are base's
 # Libraries that only some folders may touch.
 LIBRARY = {

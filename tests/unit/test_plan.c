@@ -6,11 +6,13 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +33,20 @@ static void fresh(void)
     c.command_uid = 60002;
     c.front_gid = 60001;
     c.command_gid = 60002;
+    c.isolation = SP_ISOLATION_BASIC; /* without namespaces, unless a test says otherwise */
+}
+
+/* A folder that a view can be built around. */
+static void with_workspace(void)
+{
+    static char folder[] = "/tmp/sp-plan-XXXXXX";
+    if (strchr(folder, 'X') != NULL)
+        ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    (void)snprintf(c.workspace, sizeof c.workspace, "%s", folder);
+    (void)snprintf(c.shell, sizeof c.shell, "/bin/sh");
+    c.tmp_bytes = 1 << 20;
+    c.isolation = SP_ISOLATION_AUTO;
 }
 
 START_TEST(full)
@@ -120,9 +136,52 @@ END_TEST
 
 START_TEST(landlock_off)
 {
-    ck_assert_int_eq(make("landlock,signal-scope", "landlock"), 0);
+    ck_assert_int_eq(make("landlock,signal-scope", "landlock"), -1);
+    ck_assert_ptr_nonnull(strstr(err, "The layer view is missing"));
+    ck_assert_int_eq(make("landlock,view,signal-scope", "landlock"), 0);
     ck_assert(!c.have_landlock && !c.signal_scope && c.landlock_abi == 0);
     ck_assert(!p.layer[SP_LAYER_SIGNAL_SCOPE].active);
+}
+END_TEST
+
+/* Each of the two keeps commands in the workspace; and who has neither is refused. */
+START_TEST(view_or_landlock)
+{
+    with_workspace();
+    ck_assert_msg(make(NULL, NULL) == 0, "%s", err);
+    bool view = p.layer[SP_LAYER_VIEW].active;
+    ck_assert_int_eq(view, c.view);
+    ck_assert_int_eq(c.cell_ns != 0, view);
+    if (geteuid() == 0)
+        ck_assert_msg(view, "%s", p.layer[SP_LAYER_VIEW].why);
+    if (!view)
+        return; /* a host without: the rest needs it */
+    ck_assert_int_eq(make(NULL, "landlock"), 0);
+    ck_assert(!p.layer[SP_LAYER_LANDLOCK].required && !p.layer[SP_LAYER_SIGNAL_SCOPE].required);
+    ck_assert_int_eq(make(NULL, "view"), 0);
+    ck_assert(!c.view && !c.pid_ns && c.cell_ns == 0 && !p.layer[SP_LAYER_PID_NS].active);
+    ck_assert_int_eq(make(NULL, "view,landlock"), -1);
+    ck_assert_int_eq(make(NULL, "pid-ns"), 0);
+    ck_assert(c.view && !c.pid_ns);
+    ck_assert_int_eq(make(NULL, "ipc-ns"), 0);
+    ck_assert(c.view && (c.cell_ns & CLONE_NEWIPC) == 0);
+    ck_assert_int_eq(make(NULL, "front-root"), 0);
+    ck_assert_int_eq(c.front_ns, 0);
+}
+END_TEST
+
+/* Strict takes nothing that is off, unless it is named. */
+START_TEST(strict)
+{
+    with_workspace();
+    c.isolation = SP_ISOLATION_STRICT;
+    ck_assert_int_eq(make("uid", "pid-ns"), -1);
+    ck_assert_ptr_nonnull(strstr(err, "pid-ns"));
+    ck_assert_int_eq(make("uid", "openat2"), -1);
+    c.isolation = SP_ISOLATION_AUTO;
+    c.net_none = true;
+    ck_assert_int_eq(make(NULL, "view"), -1);
+    ck_assert_ptr_nonnull(strstr(err, "net-ns"));
 }
 END_TEST
 
@@ -163,6 +222,8 @@ int main(void)
     tcase_add_test(t, missing);
     tcase_add_test(t, keeps_what_was_accepted);
     tcase_add_test(t, landlock_off);
+    tcase_add_test(t, view_or_landlock);
+    tcase_add_test(t, strict);
     tcase_add_test(t, names);
     tcase_add_test(t, probes);
     suite_add_tcase(s, t);

@@ -54,10 +54,10 @@ struct sp_config {
     int isolation;      /* enum sp_isolation */
     /* The view and the namespaces: CLONE_NEW* of each role, 0 where it has none. */
     int cell_ns, front_ns;
-    bool user_ns;  /* they come through a user namespace: main has no CAP_SYS_ADMIN */
-    bool view;     /* the cell builds a root of its own (sp_view_enter) */
-    bool pid_ns;   /* the cell is the first process of its PID namespace */
-    bool net_none; /* commands have a network of their own, with nothing on it */
+    bool user_ns;       /* they come through a user namespace: main has no CAP_SYS_ADMIN */
+    bool view;          /* the cell builds a root of its own (sp_view_enter) */
+    bool pid_ns;        /* the cell is the first process of its PID namespace */
+    bool net_none;      /* commands have a network of their own, with nothing on it */
     uint64_t tmp_bytes; /* of /tmp in the view */
     char binary[4096];  /* our own, which the view hides; "" where it can't be told */
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
@@ -103,8 +103,8 @@ struct sp_fdmap {
     int from, to;
 };
 pid_t sp_role_spawn(const char *role, const struct sp_fdmap *map, int n);
-/* The same in new namespaces (ns NULL: in ours). With user set, the role begins with every capability
- * over them and has to call sp_userns_settle before anything else. */
+/* The same in new namespaces (ns NULL: in ours). With user set, the role begins with every
+ * capability over them and has to call sp_userns_settle before anything else. */
 struct sp_role_ns {
     int flags;       /* CLONE_NEW*, without CLONE_NEWUSER */
     bool user;       /* in a user namespace too; else the caller needs CAP_SYS_ADMIN */

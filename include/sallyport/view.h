@@ -13,23 +13,23 @@ struct sp_view_error {
     char path[256];   /* what it was about, or "" */
 };
 
-/* In a fresh user namespace: maps uid and gid, which the caller already has outside, to themselves, and
- * nothing else. Supplementary groups stay as they are and can't be changed. 0 or -errno. */
+/* In a fresh user namespace: maps uid and gid, which the caller already has outside, to themselves,
+ * and nothing else. Supplementary groups stay as they are and can't be changed. 0 or -errno. */
 int sp_userns_settle(uid_t uid, gid_t gid);
 
-/* Replaces the caller's root by a private one: read-only programs (what policy/command.landlock names),
- * /tmp and /dev/shm of its own, the harmless devices, a /proc (fresh where c->pid_ns), and the
- * workspace at its own path, with the mounts in it. workspace_fd: the folder as main opened it; on
- * success it refers to the same folder in the view, under the same number. Nothing else of the host
- * can be reached by path afterwards. Needs CAP_SYS_ADMIN over the mount namespace. 0 or -errno with
- * *e set; then the caller has to exit. */
+/* Replaces the caller's root by a private one: read-only programs (what policy/command.landlock
+ * names), /tmp and /dev/shm of its own, the harmless devices, a /proc (fresh where c->pid_ns), and
+ * the workspace at its own path, with the mounts in it. workspace_fd: the folder as main opened it;
+ * on success it refers to the same folder in the view, under the same number. Nothing else of the
+ * host can be reached by path afterwards. Needs CAP_SYS_ADMIN over the mount namespace. 0 or -errno
+ * with *e set; then the caller has to exit. */
 int sp_view_enter(const struct sp_config *c, int workspace_fd, struct sp_view_error *e);
 
 /* Replaces the caller's root by an empty, read-only folder. As sp_view_enter. */
 int sp_view_empty(struct sp_view_error *e);
 
-/* Brings up the loopback device of the caller's network namespace. Needs CAP_NET_ADMIN over it. 0 or
- * -errno. */
+/* Brings up the loopback device of the caller's network namespace. Needs CAP_NET_ADMIN over it. 0
+ * or -errno. */
 int sp_net_loopback(void);
 
 #endif

@@ -5,10 +5,10 @@
  * caller.
  *
  * With a user namespace there are two clones. The first child takes the ids, the second is born in
- * the namespaces that these ids then own, as a sibling (CLONE_PARENT): whoever called has one child,
- * the role. It keeps the namespace's capabilities over exec by the ambient set, as a user id that
- * isn't mapped yet has none otherwise; the role writes its maps itself (sp_userns_settle), since
- * ours can't be written while we aren't dumpable. */
+ * the namespaces that these ids then own, as a sibling (CLONE_PARENT): whoever called has one
+ * child, the role. It keeps the namespace's capabilities over exec by the ambient set, as a user id
+ * that isn't mapped yet has none otherwise; the role writes its maps itself (sp_userns_settle),
+ * since ours can't be written while we aren't dumpable. */
 #include "launch.h"
 #include "sallyport/role.h"
 
@@ -131,10 +131,9 @@ NO_SANITIZE static int outer(void *arg)
     struct launch *l = arg;
     l->err = take_ids(l->ns);
     if (l->err == 0) {
-        l->inner = clone(child, l->inner_stack,
-                         CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_NEWUSER | l->ns->flags |
-                             SIGCHLD,
-                         l);
+        l->inner = clone(
+            child, l->inner_stack,
+            CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_NEWUSER | l->ns->flags | SIGCHLD, l);
         if (l->inner < 0)
             l->err = errno;
     }

@@ -1,5 +1,6 @@
-/* role.c: what a role is told: the settings, in a sealed memfd, and which binary it is. Starting one
- * is launch.c. sp_config_load trusts only a sealed memfd, which nobody can change after main wrote it.
+/* role.c: what a role is told: the settings, in a sealed memfd, and which binary it is. Starting
+ * one is launch.c. sp_config_load trusts only a sealed memfd, which nobody can change after main
+ * wrote it.
  */
 #include "sallyport/role.h"
 #include "launch.h"

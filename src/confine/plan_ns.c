@@ -1,5 +1,5 @@
-/* plan_ns.c: the part of the plan that is about namespaces: which the host gives, by which way, for cells
- * and for the front. Trusts the operator's settings. */
+/* plan_ns.c: the part of the plan that is about namespaces: which the host gives, by which way, for
+ * cells and for the front. Trusts the operator's settings. */
 #include "plan_ns.h"
 #include "probe_ns.h"
 

@@ -1,6 +1,6 @@
-/* probe_ns.c: builds, in a child that then ends, what cells and the front are to have. Nothing short of
- * that tells: kernels, containers and security modules refuse any single step of it. Trusts main's
- * settings. */
+/* probe_ns.c: builds, in a child that then ends, what cells and the front are to have. Nothing
+ * short of that tells: kernels, containers and security modules refuse any single step of it.
+ * Trusts main's settings. */
 #include "probe_ns.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* view.c: what a command sees of the machine: a root that holds read-only programs, a few devices,
  * its own /tmp and /proc, and the workspace. Nothing is hidden one by one: what isn't named isn't
- * there, be it a socket, another user's files or the daemon's. Trusts main's settings and the policy
- * text; runs before anything hostile does. */
+ * there, be it a socket, another user's files or the daemon's. Trusts main's settings and the
+ * policy text; runs before anything hostile does. */
 #include "view.h"
 #include "sallyport/confine.h"
 
@@ -19,15 +19,12 @@
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define PLAIN_DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* Of these, a container runtime shows nothing either: kernel memory and keys, hardware, and what tells
- * of others' work. */
+/* Of these, a container runtime shows nothing either: kernel memory and keys, hardware, and what
+ * tells of others' work. */
 static const char *const masked[] = {
-    "/proc/acpi",        "/proc/asound",       "/proc/interrupts",
-    "/proc/kcore",       "/proc/keys",         "/proc/latency_stats",
-    "/proc/sched_debug", "/proc/scsi",         "/proc/timer_list",
-    "/proc/timer_stats", "/proc/sysrq-trigger", "/sys/firmware",
-    "/sys/fs/bpf",       "/sys/kernel/debug",  "/sys/kernel/tracing",
-    "/sys/kernel/security", "/sys/devices/virtual/powercap",
+    "/proc/acpi",       "/proc/asound",        "/proc/interrupts",    "/proc/kcore",
+    "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",   "/proc/scsi",
+    "/proc/timer_list", "/proc/timer_stats",   "/proc/sysrq-trigger",
 };
 
 static bool is(const char *a, const char *b)
@@ -82,8 +79,7 @@ static int devices(struct view *v)
 {
     static const char *const dev[] = {"size", "64k", "nr_inodes", "64", "mode", "755", NULL};
     static const char *const shm[] = {"size", "256m", "nr_inodes", "16384", "mode", "1777", NULL};
-    static const char *const pts[] = {"newinstance", NULL,  "ptmxmode", "0666",
-                                      "mode",        "620", NULL};
+    static const char *const pts[] = {"newinstance", NULL, "ptmxmode", "0666", "mode", "620", NULL};
     static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
                                            {"/proc/self/fd/0", "dev/stdin"},
                                            {"/proc/self/fd/1", "dev/stdout"},
@@ -107,8 +103,8 @@ static int devices(struct view *v)
 static int processes(struct view *v)
 {
     const uint64_t attr = READ_ONLY | MOUNT_ATTR_NOEXEC;
-    int r = v->c->pid_ns ? view_new_fs(v, "proc", "/proc", attr, NULL)
-                         : view_bind(v, "/proc", attr);
+    int r =
+        v->c->pid_ns ? view_new_fs(v, "proc", "/proc", attr, NULL) : view_bind(v, "/proc", attr);
     for (size_t i = 0; r == 0 && i < sizeof masked / sizeof masked[0]; i++)
         r = view_mask(v, masked[i]);
     return r;

@@ -19,8 +19,8 @@ struct view {
 /* Walks paths with the rights of the commands' user, whose the way to the workspace may be. */
 void view_as_user(const struct view *v, bool on);
 int view_fail(struct sp_view_error *e, int err, const char *step, const char *path);
-/* A file system of its own on path (absolute, made if it isn't there) in the new root. options: pairs
- * of key and value, an end of NULL; a value of NULL for a flag. */
+/* A file system of its own on path (absolute, made if it isn't there) in the new root. options:
+ * pairs of key and value, an end of NULL; a value of NULL for a flag. */
 int view_new_fs(struct view *v, const char *type, const char *path, uint64_t attr,
                 const char *const *options);
 /* The new root itself, as an empty tmpfs on top of the old one; *fd its descriptor. */

@@ -1,5 +1,5 @@
-/* view_mount.c: the single steps of building a root, by the mount calls that take descriptors. Trusts
- * its caller for paths; nothing hostile has run in the namespace yet. */
+/* view_mount.c: the single steps of building a root, by the mount calls that take descriptors.
+ * Trusts its caller for paths; nothing hostile has run in the namespace yet. */
 #include "view.h"
 
 #include <errno.h>

@@ -218,7 +218,7 @@ int start_registry(struct super *s)
     if (r == 0) {
         const struct sp_fdmap map[] = {
             {s->config_fd, SP_FD_CONFIG}, {pair[1], SP_FD_EXTRA}, {s->filters_fd, SP_FD_FILTERS}};
-        r = start(&s->registry, map, 3);
+        r = start(&s->registry, map, 3, NULL);
     }
     close(pair[1]);
     return r;

@@ -39,8 +39,9 @@ def status(pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
-def read(pid):
-    """The process or None once it is gone."""
+def read(pid, level=-1):
+    """The process or None once it is gone. level: which of its namespaces nspid is a number of,
+    counted from the host's; -1 its own."""
     try:
         st = status(pid)
         with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -48,7 +49,8 @@ def read(pid):
     except (FileNotFoundError, ProcessLookupError):
         return None
     args = tuple(a.decode("utf-8", "replace") for a in line.split(b"\0")[:-1])
-    return Proc(pid, int(st["NSpid"].split()[-1]), int(st["PPid"]), st["State"][0], args)
+    numbers = [int(n) for n in st["NSpid"].split()]
+    return Proc(pid, numbers[level] if -1 <= level < len(numbers) else numbers[-1], int(st["PPid"]), st["State"][0], args)
 
 
 def children(pid):
@@ -66,30 +68,25 @@ def children(pid):
 
 
 def in_namespace(init_pid):
-    """All processes, init excluded, of the process namespace that init_pid leads; zombies too."""
+    """All processes, init excluded, of the process namespace that init_pid leads and of those in
+    it; zombies too. An orphan's parent is a process of the namespace again, so all are found by
+    going down from the first one."""
     try:
-        want = os.readlink(f"/proc/{init_pid}/ns/pid")
-    except FileNotFoundError:
+        level = len(status(init_pid)["NSpid"].split()) - 1
+    except (FileNotFoundError, ProcessLookupError):
         return []
-    found = []
-    known = {init_pid}
-    for name in sorted((n for n in os.listdir("/proc") if n.isdigit()), key=int):
-        pid = int(name)
-        if pid == init_pid:
-            continue
-        try:
-            inside = os.readlink(f"/proc/{pid}/ns/pid") == want
-        except (FileNotFoundError, ProcessLookupError):
-            p = read(pid)  # a zombie has no ns links: go by its parent
-            inside = p is not None and p.ppid in known
-        except OSError:
-            continue
-        if inside:
-            p = read(pid)
+    below = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            p = read(int(name), level)
             if p is not None:
-                known.add(pid)
-                found.append(p)
-    return found
+                below.setdefault(p.ppid, []).append(p)
+    found, todo = [], [init_pid]
+    while todo:
+        for p in below.pop(todo.pop(), ()):
+            found.append(p)
+            todo.append(p.pid)
+    return sorted(found, key=lambda p: p.pid)
 
 
 def wait_for(what, condition, bound=20.0, step=0.01):

@@ -205,9 +205,9 @@ END_TEST
 /* What a cell does before it has its own filter: limits of a tree that it kills, its root. */
 static bool for_cells(int nr)
 {
-    static const int calls[] = {SYS_prlimit64, SYS_clone,  SYS_mount,    SYS_umount2, SYS_pivot_root,
-                                SYS_open_tree, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_move_mount,
-                                SYS_mount_setattr};
+    static const int calls[] = {SYS_prlimit64,  SYS_clone,      SYS_mount,        SYS_umount2,
+                                SYS_pivot_root, SYS_open_tree,  SYS_fsopen,       SYS_fsconfig,
+                                SYS_fsmount,    SYS_move_mount, SYS_mount_setattr};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         if (calls[i] == nr)
             return true;

@@ -185,11 +185,41 @@ def test_unrelated_variables_are_nobodys_business(start):
     assert "bar" not in d.run("env")["stdout"]
 
 
-@pytest.mark.parametrize("layer", ["landlock", "seccomp", "caps", "no-new-privs"])
+@pytest.mark.parametrize("layer", ["landlock,view", "seccomp", "caps", "no-new-privs"])
 def test_a_missing_layer_stops_the_start(start, layer):
     d = start(up=False, env={names.TEST_DISABLE: layer})
     report = d.wait_exit()
-    assert report["status"] == 2 and layer in d.log(), d.log()
+    assert report["status"] == 2 and f"ACCEPT_MISSING={layer}" in d.log(), d.log()
+
+
+@pytest.mark.parametrize("layer", ["landlock", "view", "pid-ns", "ipc-ns", "front-root", "signal-scope", "openat2"])
+def test_strict_takes_nothing_that_is_missing(start, layer):
+    env = {"SALLYPORT_ISOLATION": "strict", names.TEST_DISABLE: layer}
+    d = start(up=False, env=env)
+    report = d.wait_exit()
+    assert report["status"] == 2 and f"The layer {layer}" in d.log(), d.log()
+    assert start(env={"SALLYPORT_ISOLATION": "strict"}).run("echo on")["stdout"] == "on\n"
+
+
+@pytest.mark.parametrize("layer", ["landlock", "view", "pid-ns", "ipc-ns", "front-root"])
+def test_one_of_view_and_landlock_is_enough(start, layer):
+    d = start(env={names.TEST_DISABLE: layer})
+    assert d.run("cat ../outside/secret; echo on")["stdout"] == "on\n"
+    assert d.request("PUT", "/files/f", b"x").status == 201
+
+
+def test_network_none(start):
+    code = ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
+            "c = socket.create_connection(s.getsockname()); print('loopback')\n"
+            "try: socket.create_connection(('127.0.0.1', %d), 2)\n"
+            "except OSError as e: print(e.errno)")
+    for plan in ("root-uid1000", "user"):
+        d = start(plan=plan, env={"SALLYPORT_NETWORK": "none"})
+        out = d.run("exec python3 -I -", stdin=code % d.port)
+        assert out["stdout"] == "loopback\n111\n", out
+        assert d.run("ls /sys/class/net; cat /proc/net/dev")["stdout"].count(":") == 1
+    d = start(up=False, env={"SALLYPORT_NETWORK": "none", names.TEST_DISABLE: "view"})
+    assert d.wait_exit()["status"] == 2 and "net-ns" in d.log()
 
 
 def test_commands_as_root_must_be_accepted(start):

@@ -63,6 +63,8 @@ static bool fds_sound(const struct op *o, const struct sp_msg *m, const struct s
                is_pipe(f->fds[1], O_RDONLY) && (!o->want_stdin || is_pipe(f->fds[2], O_WRONLY));
     if (m->op == SP_OP_READY)
         return is_pipe(f->fds[0], O_WRONLY);
+    if (m->op == SP_OP_STREAM)
+        return is_pipe(f->fds[0], O_RDONLY);
     if (m->op != SP_OP_FILE)
         return true;
     if (fstat(f->fds[0], &st) != 0 || !S_ISREG(st.st_mode))
@@ -98,6 +100,13 @@ static enum verdict judge_put(const struct op *o, uint8_t op)
     return op == SP_OP_DONE && o->state == OP_COMMITTING ? ENDS : BREACH;
 }
 
+static enum verdict judge_archive(const struct op *o, uint8_t op)
+{
+    if (op == SP_OP_STREAM)
+        return o->state == OP_STARTING ? STAYS : BREACH;
+    return op == SP_OP_FAIL || (op == SP_OP_DONE && o->state == OP_OPEN) ? ENDS : BREACH;
+}
+
 static enum verdict judge(const struct op *o, uint8_t op)
 {
     switch (o->kind) {
@@ -105,6 +114,8 @@ static enum verdict judge(const struct op *o, uint8_t op)
         return judge_exec(o, op);
     case SP_OP_PUT:
         return judge_put(o, op);
+    case SP_OP_ARCHIVE:
+        return judge_archive(o, op);
     case SP_OP_OPEN:
         return op == SP_OP_FILE || op == SP_OP_FAIL ? ENDS : BREACH;
     default:

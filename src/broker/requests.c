@@ -144,6 +144,7 @@ void broker_from_front(struct broker *b, struct sp_frame *f, uint64_t now)
     case SP_OP_PUT:
     case SP_OP_DELETE:
     case SP_OP_USAGE:
+    case SP_OP_ARCHIVE:
     case SP_OP_REMOVE:
         request(b, &m, now);
         break;

@@ -4,6 +4,9 @@
 
 #include "front.h"
 
+/* stream.c */
+void stream_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
+
 /* boxroute.c */
 void box_route(struct conn *c);
 /* USAGE and REMOVE. */

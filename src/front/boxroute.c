@@ -113,6 +113,17 @@ static void list(struct conn *c)
     (void)link_request(c, &m);
 }
 
+static void archive(struct conn *c)
+{
+    static const char *const names[] = {BOX_Q_PATH, NULL};
+    bool must_dir;
+    route_ignore_body(c);
+    if (!read_query(c, names) || !read_path(c, PATH_MAY_MISS, &must_dir))
+        return;
+    struct sp_msg m = {.op = SP_OP_ARCHIVE, .path = {c->path, c->path_len}};
+    (void)link_request(c, &m);
+}
+
 static void path(struct conn *c)
 {
     static const char *const put[] = {BOX_Q_PATH, NULL};
@@ -211,6 +222,7 @@ static const struct route {
     {BOX_EXEC, POST, false, true, ROUTE_V1_EXEC, exec},
     {BOX_FILES, GET | HEAD | POST, false, true, ROUTE_V1_FILES, files},
     {BOX_LIST, GET | HEAD, false, true, ROUTE_V1_LIST, list},
+    {BOX_ARCHIVE, GET, false, true, ROUTE_V1_ARCHIVE, archive},
     {BOX_PATH, PUT | DELETE, false, true, ROUTE_V1_PATH, path},
     {BOX_USAGE, GET, false, true, ROUTE_V1_USAGE, usage},
     {BOX_WORKSPACE, DELETE, false, true, ROUTE_V1_WORKSPACE, remove_all},

@@ -322,6 +322,7 @@ static void free_request(struct conn *c)
     c->body_len = c->body_cap = c->path_len = c->out_len = c->out_pos = c->out_cap = 0;
     exec_free(c);
     upload_free(c);
+    stream_free(c);
     box_probe_dropped(c);
     c->has_key = false;
     c->route = NULL;

@@ -24,6 +24,7 @@ enum conn_state {
     CONN_EXEC,   /* a command runs */
     CONN_EVENTS, /* a command runs, or ran, and its output is sent as it comes */
     CONN_UPLOAD, /* bytes go into the pipe */
+    CONN_STREAM, /* an archive is sent as it is made */
     CONN_SEND,   /* an answer is on its way */
     CONN_LINGER, /* answered, the rest of the input is thrown away so that no reset eats the answer
                   */
@@ -115,6 +116,7 @@ struct conn {
     size_t path_len;
     struct exec_state *exec;
     struct upload_state *upload;
+    struct stream_state *stream; /* in stream.c */
     /* the box: of the request at hand */
     bool has_key;
     bool probe; /* /ready's own command */
@@ -178,6 +180,9 @@ bool reply_append(struct conn *c, const void *p, size_t n);
 /* {"error":...,"code":...}; cap >= 1000. Returns its length. */
 size_t reply_error_text(char *json, size_t cap, enum sp_err e, const char *sentence);
 void reply_events_head(struct conn *c); /* of an answer whose end isn't known; keeps the request */
+/* Of an answer whose length isn't known: chunks, or to the connection's end. The request goes on.
+ */
+void reply_stream_head(struct conn *c, const char *type, const char *extra);
 int reply_flush(struct conn *c);  /* what is in out: 1 all sent, 0 the socket is full, -1 broken */
 void reply_wait(struct conn *c);  /* on, by the state, when the socket has room */
 void reply_start(struct conn *c); /* state SEND, and write what can be written */
@@ -218,6 +223,10 @@ void upload_begin(struct conn *c);
 void upload_pump(struct conn *c);
 void upload_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
 void upload_free(struct conn *c);
+
+/* stream.c */
+void stream_pump(struct conn *c);
+void stream_free(struct conn *c);
 
 /* link.c: the broker */
 void link_init(void);

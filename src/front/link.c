@@ -112,6 +112,8 @@ static void dispatch(const struct sp_msg *m, struct sp_frame *f)
         upload_message(c, m, f);
     else if (c->op == SP_OP_USAGE || c->op == SP_OP_REMOVE)
         box_message(c, m);
+    else if (c->op == SP_OP_ARCHIVE)
+        stream_message(c, m, f);
     else
         files_message(c, m, f);
 }

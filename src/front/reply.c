@@ -107,14 +107,18 @@ void reply_head(struct conn *c, int status, const char *type, uint64_t length, c
     put_head(c, status, type, len, extra);
 }
 
-/* A proxy that gathers answers before it passes them on would make the stream useless. */
-void reply_events_head(struct conn *c)
+void reply_stream_head(struct conn *c, const char *type, const char *extra)
 {
     const bool chunks = c->head.minor > 0;
     if (!chunks)
         c->close_after = true; /* which is how HTTP/1.0 sees the end */
-    put_head(c, 200, "text/event-stream", chunks ? "Transfer-Encoding: chunked\r\n" : "",
-             "X-Accel-Buffering: no\r\n");
+    put_head(c, 200, type, chunks ? "Transfer-Encoding: chunked\r\n" : "", extra);
+}
+
+/* A proxy that gathers answers before it passes them on would make the stream useless. */
+void reply_events_head(struct conn *c)
+{
+    reply_stream_head(c, "text/event-stream", "X-Accel-Buffering: no\r\n");
 }
 
 void reply_json(struct conn *c, int status, const char *extra, const char *json, size_t n)
@@ -186,6 +190,8 @@ static void on_writable(h2o_socket_t *sock, const char *err)
         pump(c);
     else if (c->state == CONN_EVENTS)
         events_pump(c);
+    else if (c->state == CONN_STREAM)
+        stream_pump(c);
 }
 
 void reply_wait(struct conn *c)

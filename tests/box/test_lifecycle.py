@@ -123,7 +123,7 @@ def test_retention(start_box):
     a = c.answer().json  # in use all the time: never swept
     assert a["stdout"] == "alive\n"
     procs.wait_for("the other goes", lambda: not b.workspace("busy").exists())
-    assert {state for _, state in b.table().values()} == {2}
+    procs.wait_for("both ids rest", lambda: {state for _, state in b.table().values()} == {2})
 
 
 # ---- ends of all kinds ----

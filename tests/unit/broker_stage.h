@@ -95,6 +95,12 @@ static inline int fds_for(uint8_t op, int *fds, bool with_stdin)
         fds[0] = in[1];
         return 1;
     }
+    if (op == SP_OP_STREAM) {
+        ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
+        close(in[1]);
+        fds[0] = in[0];
+        return 1;
+    }
     if (op == SP_OP_FILE || op == SP_OP_FRONT) {
         fds[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
         return 1;

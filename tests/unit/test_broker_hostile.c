@@ -2,10 +2,11 @@
  * allowed, or the sender is let go and nothing of the other side is touched. Then noise. */
 #include "broker_stage.h"
 
-static const uint8_t all_ops[] = {
-    SP_OP_EXEC,  SP_OP_CANCEL,  SP_OP_OPEN,     SP_OP_PUT,   SP_OP_COMMIT, SP_OP_DELETE,
-    SP_OP_USAGE, SP_OP_STARTED, SP_OP_EXITED,   SP_OP_FILE,  SP_OP_READY,  SP_OP_DONE,
-    SP_OP_FAIL,  SP_OP_DRAIN,   SP_OP_KILL_ALL, SP_OP_FRONT, SP_OP_UP,     SP_OP_BREACH};
+static const uint8_t all_ops[] = {SP_OP_EXEC,     SP_OP_CANCEL,  SP_OP_OPEN,   SP_OP_PUT,
+                                  SP_OP_COMMIT,   SP_OP_DELETE,  SP_OP_USAGE,  SP_OP_STARTED,
+                                  SP_OP_EXITED,   SP_OP_FILE,    SP_OP_READY,  SP_OP_DONE,
+                                  SP_OP_FAIL,     SP_OP_ARCHIVE, SP_OP_STREAM, SP_OP_DRAIN,
+                                  SP_OP_KILL_ALL, SP_OP_FRONT,   SP_OP_UP,     SP_OP_BREACH};
 #define OPS ((int)sizeof all_ops)
 
 enum stage {
@@ -20,6 +21,8 @@ enum stage {
     PUT_CANCELLED,
     OPEN_SENT,
     DELETE_SENT,
+    ARCHIVE_SENT,
+    ARCHIVE_RUNS,
     STAGES
 };
 
@@ -44,6 +47,11 @@ static uint32_t reach(enum stage st)
             cell_op(SP_OP_READY, c);
         if (st == PUT_COMMITTING)
             front_op(SP_OP_COMMIT, 7);
+    } else if (st >= ARCHIVE_SENT) {
+        front_op(SP_OP_ARCHIVE, 7);
+        c = asked(SP_OP_ARCHIVE);
+        if (st == ARCHIVE_RUNS)
+            cell_op(SP_OP_STREAM, c);
     } else if (st != NOTHING) {
         front_op(st == OPEN_SENT ? SP_OP_OPEN : SP_OP_DELETE, 7);
         c = asked(st == OPEN_SENT ? SP_OP_OPEN : SP_OP_DELETE);
@@ -107,6 +115,10 @@ static bool cell_may(enum stage st, uint8_t op)
     case OPEN_SENT:
         return op == SP_OP_FILE || op == SP_OP_FAIL;
     case DELETE_SENT:
+        return op == SP_OP_DONE || op == SP_OP_FAIL;
+    case ARCHIVE_SENT:
+        return op == SP_OP_STREAM || op == SP_OP_FAIL;
+    case ARCHIVE_RUNS:
         return op == SP_OP_DONE || op == SP_OP_FAIL;
     default:
         return false;

@@ -33,8 +33,10 @@ enum sp_op {
     /* cell -> broker -> front */
     SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
     SP_OP_EXITED,
-    SP_OP_FILE,  /* fd: a regular file opened for reading, or a sealed memfd with JSON */
-    SP_OP_READY, /* fd: write end of a pipe */
+    SP_OP_FILE,   /* fd: a regular file opened for reading, or a sealed memfd with JSON */
+    SP_OP_READY,  /* fd: write end of a pipe */
+    SP_OP_STAGED, /* to PUT with that flag: the pipe is closed, size bytes are there, and the target
+                     is still fit. Once, between READY and the end */
     SP_OP_DONE,
     SP_OP_FAIL,
     SP_OP_STREAM, /* fd: read end of a pipe; only what DONE follows is whole */
@@ -62,8 +64,9 @@ enum sp_op {
     SP_OP_COUNT
 };
 
-enum { SP_EXEC_STDIN = 1 };                        /* EXEC.flags */
-enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2 }; /* PUT.flags; NEW_ONLY = If-None-Match: * */
+enum { SP_EXEC_STDIN = 1 }; /* EXEC.flags */
+/* PUT.flags; NEW_ONLY = If-None-Match: * */
+enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2, SP_PUT_STAGED = 4 };
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
 enum { SP_OPEN_MUST_DIR = 1 };                            /* OPEN.flags: trailing slash */
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };

@@ -39,7 +39,7 @@ struct shape {
 #define KEY (F_KEY | F_MUST_KEY)
 #define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
 #define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
-#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH)
+#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH | SP_PUT_STAGED)
 
 /* clang-format off */
 static const struct shape shapes[SP_OP_COUNT] = {
@@ -56,6 +56,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
     [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 0, F_EXIT},
     [SP_OP_FILE]     = {true, true,  SP_FILE_LISTING,     1, 1, F_ETAG | F_SIZE | F_MTIME},
+    [SP_OP_STAGED]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_READY]    = {true, true,  0,                   1, 1, 0},
     [SP_OP_DONE]     = {true, true,  DONE_FLAGS,          0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
     [SP_OP_FAIL]     = {true, true,  0,                   0, 0, F_ERR},

@@ -97,6 +97,8 @@ static enum verdict judge_put(const struct op *o, uint8_t op)
         return ENDS;
     if (op == SP_OP_READY)
         return o->state == OP_STARTING ? STAYS : BREACH;
+    if (op == SP_OP_STAGED)
+        return o->state == OP_OPEN && o->staging ? STAYS : BREACH;
     return op == SP_OP_DONE && o->state == OP_COMMITTING ? ENDS : BREACH;
 }
 
@@ -161,6 +163,7 @@ void broker_from_cell(struct broker *b, struct slot *s, struct sp_frame *f, uint
         op_end(b, o, now);
     } else {
         o->state = OP_OPEN;
+        o->staging = o->staging && m.op != SP_OP_STAGED;
         if (!o->cancelled)
             o->deadline = o->kind == SP_OP_EXEC ? now + o->timeout_ms : BROKER_NEVER;
     }

@@ -40,6 +40,7 @@ struct op {
     struct slot *slot;
     uint8_t kind;    /* enum sp_op of the request */
     bool want_stdin; /* EXEC: three descriptors are due */
+    bool staging;    /* PUT: STAGED is due */
     bool cancelled;  /* a CANCEL went to the cell */
     bool left;       /* ... and because its client or front left, not for its timeout */
     bool orphan;     /* its front is gone: answer nobody */

@@ -103,6 +103,7 @@ static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
     struct op *o = op_new(b, s, m->op, m->id);
     if (o == NULL)
         return;
+    o->staging = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED) != 0;
     if (!b->box || s->cell.fd >= 0) {
         (void)forward(b, o, m);
     } else if (!queue_add(o, m)) {

@@ -67,6 +67,23 @@ static struct sp_result *begin(struct sp_upload *u)
     return NULL;
 }
 
+/* All is here that was sent. Says so where that was asked for, if it could be put at its place. */
+static struct sp_result *staged(struct sp_upload *u)
+{
+    mode_t mode;
+    if ((u->put.flags & SP_PUT_STAGED) == 0)
+        return NULL;
+    enum sp_err e = sp_put_check(&u->pool->space, &u->put, &mode);
+    if (e != SP_OK) {
+        sp_put_drop(&u->put);
+        return failure(u, e);
+    }
+    struct sp_result *r = sp_result_new(u->id, SP_OP_STAGED);
+    r->size = u->put.received;
+    sp_outbox_post(u->pool->out, r);
+    return NULL;
+}
+
 static struct sp_result *receive(struct sp_upload *u)
 {
     enum sp_err e = SP_E_INTERNAL;
@@ -74,7 +91,7 @@ static struct sp_result *receive(struct sp_upload *u)
     switch (sp_put_receive(&u->pool->space, &u->put, &e)) {
     case SP_PUT_EOF:
         u->eof = true;
-        return NULL;
+        return staged(u);
     case SP_PUT_MORE:
         if (epoll_ctl(u->pool->epoll, EPOLL_CTL_MOD, u->put.pipe, &ev) == 0)
             return NULL;

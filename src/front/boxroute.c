@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static struct sp_query query; /* of the request at hand */
 
@@ -44,12 +45,12 @@ static bool read_path(struct conn *c, unsigned rules, bool *must_dir)
         reply_error(c, SP_E_OVERLOADED, NULL);
         return false;
     }
-    size_t n = v.n;
-    if (v.p != NULL)
+    size_t n = v.p != NULL ? v.n : 0;
+    if (n > 0)
         memcpy(c->path, v.p, n);
-    if (n == 1 && c->path[0] == '.') /* the workspace, as people write it */
+    if (n == 1 && v.p[0] == '.') /* the workspace, as people write it */
         n = 0;
-    if (n > 1 && c->path[n - 1] == '/') {
+    if (n > 1 && v.p[n - 1] == '/') {
         n--;
         *must_dir = true;
     }
@@ -64,10 +65,32 @@ static bool read_path(struct conn *c, unsigned rules, bool *must_dir)
 
 /* ---- handlers ---- */
 
+/* "multipart/..." of any kind: the parser refuses what isn't form-data. */
+static bool is_multipart(const struct conn *c)
+{
+    static const char want[] = "multipart/";
+    struct sp_slice t = c->head.content_type;
+    return t.p != NULL && t.n >= sizeof want - 1 && strncasecmp(t.p, want, sizeof want - 1) == 0;
+}
+
+static void multipart(struct conn *c, enum parts_kind kind)
+{
+    if (c->head.has_content_range)
+        reply_error(c, SP_E_BAD_REQUEST, NULL);
+    else if (c->head.content_encoding.p != NULL)
+        reply_error(c, SP_E_BAD_MEDIA_TYPE, NULL);
+    else
+        parts_begin(c, kind);
+}
+
 static void exec(struct conn *c)
 {
     static const char *const none[] = {NULL};
-    if (read_query(c, none))
+    if (!read_query(c, none))
+        return;
+    if (is_multipart(c))
+        multipart(c, PARTS_EXEC);
+    else
         route_execute(c);
 }
 
@@ -84,11 +107,27 @@ static void download(struct conn *c)
     (void)link_request(c, &m);
 }
 
+/* A folder, in which the parts say the names. */
+static void upload_parts(struct conn *c, enum parts_kind kind)
+{
+    static const char *const names[] = {BOX_Q_PATH, NULL};
+    bool must_dir;
+    if (read_query(c, names) && read_path(c, PATH_MAY_MISS, &must_dir))
+        multipart(c, kind);
+}
+
+static void batch(struct conn *c)
+{
+    upload_parts(c, PARTS_BATCH);
+}
+
 static void upload(struct conn *c)
 {
     static const char *const names[] = {BOX_Q_PATH, NULL};
     bool must_dir;
-    if (read_query(c, names) && read_path(c, PATH_NOT_ROOT | PATH_NO_SLASH, &must_dir))
+    if (is_multipart(c))
+        upload_parts(c, PARTS_FILE);
+    else if (read_query(c, names) && read_path(c, PATH_NOT_ROOT | PATH_NO_SLASH, &must_dir))
         upload_begin(c);
 }
 
@@ -221,6 +260,7 @@ static const struct route {
 } routes[] = {
     {BOX_EXEC, POST, false, true, ROUTE_V1_EXEC, exec},
     {BOX_FILES, GET | HEAD | POST, false, true, ROUTE_V1_FILES, files},
+    {BOX_BATCH, POST, false, true, ROUTE_V1_BATCH, batch},
     {BOX_LIST, GET | HEAD, false, true, ROUTE_V1_LIST, list},
     {BOX_ARCHIVE, GET, false, true, ROUTE_V1_ARCHIVE, archive},
     {BOX_PATH, PUT | DELETE, false, true, ROUTE_V1_PATH, path},

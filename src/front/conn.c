@@ -64,7 +64,7 @@ static void on_timer(h2o_timeout_entry_t *entry)
         return;
     }
     bool unanswered = (c->state == CONN_HEAD && c->in_len > 0) || c->state == CONN_JSON ||
-                      c->state == CONN_UPLOAD;
+                      c->state == CONN_UPLOAD || c->state == CONN_PARTS;
     if (!unanswered) {
         conn_close(c);
         return;
@@ -246,6 +246,8 @@ void conn_readable(struct conn *c)
         exec_read_body(c);
     } else if (c->state == CONN_UPLOAD) {
         upload_pump(c);
+    } else if (c->state == CONN_PARTS) {
+        parts_pump(c);
     } else if (c->state == CONN_LINGER) {
         linger_read(c);
     } else if (c->state != CONN_DEAD) {
@@ -323,6 +325,7 @@ static void free_request(struct conn *c)
     exec_free(c);
     upload_free(c);
     stream_free(c);
+    parts_free(c);
     box_probe_dropped(c);
     c->has_key = false;
     c->route = NULL;

@@ -139,14 +139,31 @@ struct exec_state *exec_state_new(struct conn *c)
     return x;
 }
 
+static enum sp_err read_request(struct conn *c, struct exec_request *req, char *why, size_t whylen)
+{
+    return exec_request_read(c->body != NULL ? c->body : "", c->body_len,
+                             c->space != NULL ? c->space : front.cfg->workspace,
+                             front.cfg->default_timeout_ms, front.cfg->max_timeout_ms, req, why,
+                             whylen);
+}
+
+bool exec_body_check(struct conn *c)
+{
+    char why[200];
+    struct exec_request req;
+    enum sp_err e = read_request(c, &req, why, sizeof why);
+    if (e == SP_OK)
+        exec_request_free(&req);
+    else
+        reply_error(c, e, why);
+    return e == SP_OK;
+}
+
 void exec_body_ready(struct conn *c)
 {
     char why[200];
     struct exec_request req;
-    enum sp_err e = exec_request_read(c->body != NULL ? c->body : "", c->body_len,
-                                      c->space != NULL ? c->space : front.cfg->workspace,
-                                      front.cfg->default_timeout_ms, front.cfg->max_timeout_ms,
-                                      &req, why, sizeof why);
+    enum sp_err e = read_request(c, &req, why, sizeof why);
     free(c->body);
     c->body = NULL;
     c->body_len = c->body_cap = 0;

@@ -24,6 +24,7 @@ enum conn_state {
     CONN_EXEC,   /* a command runs */
     CONN_EVENTS, /* a command runs, or ran, and its output is sent as it comes */
     CONN_UPLOAD, /* bytes go into the pipe */
+    CONN_PARTS,  /* a multipart body is read */
     CONN_STREAM, /* an archive is sent as it is made */
     CONN_SEND,   /* an answer is on its way */
     CONN_LINGER, /* answered, the rest of the input is thrown away so that no reset eats the answer
@@ -117,6 +118,7 @@ struct conn {
     struct exec_state *exec;
     struct upload_state *upload;
     struct stream_state *stream; /* in stream.c */
+    struct parts_state *parts;   /* in parts.h */
     /* the box: of the request at hand */
     bool has_key;
     bool probe; /* /ready's own command */
@@ -196,6 +198,8 @@ void route_ignore_body(struct conn *c);
 
 /* exec.c, execreq.c */
 void exec_body_ready(struct conn *c);
+/* Reads the body without doing what it says. False: answered. */
+bool exec_body_check(struct conn *c);
 struct exec_state *exec_state_new(struct conn *c); /* NULL: no memory */
 void exec_begin(struct conn *c);
 void exec_read_body(struct conn *c);
@@ -224,6 +228,18 @@ void upload_pump(struct conn *c);
 void upload_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
 void upload_free(struct conn *c);
 
+/* parts.c */
+enum parts_kind {
+    PARTS_FILE,  /* one file, into a folder */
+    PARTS_BATCH, /* files, below a folder */
+    PARTS_EXEC   /* a command's request, and files that it finds */
+};
+void parts_begin(struct conn *c, enum parts_kind kind);
+void parts_pump(struct conn *c);
+void parts_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f); /* place.c */
+void parts_cancel(struct conn *c); /* gives up what isn't at its place; place.c */
+void parts_free(struct conn *c);
+
 /* stream.c */
 void stream_pump(struct conn *c);
 void stream_free(struct conn *c);
@@ -234,6 +250,9 @@ void link_init(void);
 bool link_request(struct conn *c, struct sp_msg *m);
 bool link_send(struct sp_msg *m);
 void link_forget(struct conn *c, bool cancel);
+/* One request of several that c has: its id, or 0 where it can't be sent. c->id is left alone. */
+uint32_t link_take(struct conn *c, struct sp_msg *m);
+void link_drop(uint32_t id);
 
 /* front.c */
 void front_check_drained(void);

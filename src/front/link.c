@@ -56,24 +56,38 @@ bool link_send(struct sp_msg *m)
     return true;
 }
 
-bool link_request(struct conn *c, struct sp_msg *m)
+void link_drop(uint32_t id)
 {
-    if (nfree == 0) {
-        reply_error(c, SP_E_OVERLOADED, NULL);
-        return false;
-    }
+    uint32_t slot = id & (SLOTS - 1);
+    slots[slot].conn = NULL;
+    slots[slot].gen = slots[slot].gen >= (UINT32_MAX >> SLOT_BITS) ? 1 : slots[slot].gen + 1;
+    free_slots[nfree++] = slot;
+}
+
+uint32_t link_take(struct conn *c, struct sp_msg *m)
+{
+    if (nfree == 0)
+        return 0;
     uint32_t slot = free_slots[--nfree];
     slots[slot].conn = c;
-    c->id = slots[slot].gen << SLOT_BITS | slot;
-    c->op = m->op;
-    m->id = c->id;
+    m->id = slots[slot].gen << SLOT_BITS | slot;
     if (c->has_key)
         m->key = (struct sp_slice){(const char *)c->key, SP_KEY_LEN};
-    if (!link_send(m)) {
-        link_forget(c, false);
+    if (link_send(m))
+        return m->id;
+    link_drop(m->id);
+    return 0;
+}
+
+bool link_request(struct conn *c, struct sp_msg *m)
+{
+    uint32_t id = link_take(c, m);
+    if (id == 0) {
         reply_error(c, SP_E_OVERLOADED, NULL);
         return false;
     }
+    c->id = id;
+    c->op = m->op;
     c->state = CONN_WAIT;
     conn_clock(c, c->reading || c->eof ? CLOCK_NONE : CLOCK_HANGUP);
     return true;
@@ -86,10 +100,7 @@ void link_forget(struct conn *c, bool cancel)
     struct sp_msg m = {.op = SP_OP_CANCEL, .id = c->id};
     if (cancel && (c->op == SP_OP_EXEC || c->op == SP_OP_PUT))
         (void)link_send(&m);
-    uint32_t slot = c->id & (SLOTS - 1);
-    slots[slot].conn = NULL;
-    slots[slot].gen = slots[slot].gen >= (UINT32_MAX >> SLOT_BITS) ? 1 : slots[slot].gen + 1;
-    free_slots[nfree++] = slot;
+    link_drop(c->id);
     c->id = 0;
     c->op = 0;
 }
@@ -97,8 +108,7 @@ void link_forget(struct conn *c, bool cancel)
 static struct conn *find(uint32_t id)
 {
     uint32_t slot = id & (SLOTS - 1);
-    struct conn *c = slots[slot].conn;
-    return c != NULL && c->id == id ? c : NULL;
+    return slots[slot].gen == id >> SLOT_BITS ? slots[slot].conn : NULL;
 }
 
 static void dispatch(const struct sp_msg *m, struct sp_frame *f)
@@ -106,7 +116,9 @@ static void dispatch(const struct sp_msg *m, struct sp_frame *f)
     struct conn *c = find(m->id);
     if (c == NULL)
         return; /* given up meanwhile */
-    if (c->op == SP_OP_EXEC)
+    if (c->parts != NULL)
+        parts_message(c, m, f);
+    else if (c->op == SP_OP_EXEC)
         exec_message(c, m, f);
     else if (c->op == SP_OP_PUT)
         upload_message(c, m, f);

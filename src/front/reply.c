@@ -101,6 +101,8 @@ void reply_head(struct conn *c, int status, const char *type, uint64_t length, c
 {
     /* One answer a request: what the broker may still say must not meet a half-sent one. */
     link_forget(c, true);
+    if (c->parts != NULL)
+        parts_cancel(c);
     char len[48] = "";
     if (status != 204 && status != 304)
         snprintf(len, sizeof len, "Content-Length: %llu\r\n", (unsigned long long)length);

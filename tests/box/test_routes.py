@@ -9,7 +9,8 @@ from harness.box import KEY, identity
 
 AUTH = [("Authorization", f"Bearer {KEY}")]
 METHODS = {
-    "/v1/exec": {"POST"}, "/v1/files": {"GET", "HEAD", "POST"}, "/v1/list": {"GET", "HEAD"},
+    "/v1/exec": {"POST"}, "/v1/files": {"GET", "HEAD", "POST"},
+    "/v1/files/batch": {"POST"}, "/v1/list": {"GET", "HEAD"},
     "/v1/archive": {"GET"}, "/v1/path": {"PUT", "DELETE"}, "/v1/usage": {"GET"},
     "/v1/workspace": {"DELETE"}, "/v1/capabilities": {"GET", "HEAD"}, "/healthz": {"GET", "HEAD"},
     "/ready": {"GET", "HEAD"}, "/metrics": {"GET", "HEAD"},

@@ -2,11 +2,11 @@
  * allowed, or the sender is let go and nothing of the other side is touched. Then noise. */
 #include "broker_stage.h"
 
-static const uint8_t all_ops[] = {SP_OP_EXEC,     SP_OP_CANCEL,  SP_OP_OPEN,   SP_OP_PUT,
-                                  SP_OP_COMMIT,   SP_OP_DELETE,  SP_OP_USAGE,  SP_OP_STARTED,
-                                  SP_OP_EXITED,   SP_OP_FILE,    SP_OP_READY,  SP_OP_DONE,
-                                  SP_OP_FAIL,     SP_OP_ARCHIVE, SP_OP_STREAM, SP_OP_DRAIN,
-                                  SP_OP_KILL_ALL, SP_OP_FRONT,   SP_OP_UP,     SP_OP_BREACH};
+static const uint8_t all_ops[] = {
+    SP_OP_EXEC,  SP_OP_CANCEL,  SP_OP_OPEN,   SP_OP_PUT,    SP_OP_COMMIT, SP_OP_DELETE,
+    SP_OP_USAGE, SP_OP_STARTED, SP_OP_EXITED, SP_OP_FILE,   SP_OP_READY,  SP_OP_DONE,
+    SP_OP_FAIL,  SP_OP_ARCHIVE, SP_OP_STREAM, SP_OP_STAGED, SP_OP_DRAIN,  SP_OP_KILL_ALL,
+    SP_OP_FRONT, SP_OP_UP,      SP_OP_BREACH};
 #define OPS ((int)sizeof all_ops)
 
 enum stage {
@@ -18,6 +18,8 @@ enum stage {
     PUT_SENT,
     PUT_OPEN,
     PUT_COMMITTING,
+    PUT_STAGING,
+    PUT_HAS_STAGED,
     PUT_CANCELLED,
     OPEN_SENT,
     DELETE_SENT,
@@ -41,10 +43,14 @@ static uint32_t reach(enum stage st)
         front_op(SP_OP_EXEC, 7);
         c = op_by_front(&b, 7)->cell_id;
     } else if (st >= PUT_SENT && st <= PUT_CANCELLED) {
-        front_op(SP_OP_PUT, 7);
+        struct sp_msg m = make(SP_OP_PUT, 7);
+        m.flags = st == PUT_STAGING || st == PUT_HAS_STAGED ? SP_PUT_STAGED : 0;
+        from_front(&m);
         c = asked(SP_OP_PUT);
         if (st != PUT_SENT)
             cell_op(SP_OP_READY, c);
+        if (st == PUT_HAS_STAGED)
+            cell_op(SP_OP_STAGED, c);
         if (st == PUT_COMMITTING)
             front_op(SP_OP_COMMIT, 7);
     } else if (st >= ARCHIVE_SENT) {
@@ -68,7 +74,7 @@ static bool front_may(enum stage st, uint8_t op)
     if (op == SP_OP_CANCEL)
         return true;
     if (op == SP_OP_COMMIT)
-        return st == NOTHING || st == PUT_OPEN;
+        return st == NOTHING || st == PUT_OPEN || st == PUT_STAGING || st == PUT_HAS_STAGED;
     return op < SP_OP_STARTED && st == NOTHING; /* any other request with a live id */
 }
 
@@ -107,7 +113,10 @@ static bool cell_may(enum stage st, uint8_t op)
         return op == SP_OP_EXITED;
     case PUT_SENT:
         return op == SP_OP_READY || op == SP_OP_FAIL;
+    case PUT_STAGING:
+        return op == SP_OP_STAGED || op == SP_OP_FAIL;
     case PUT_OPEN:
+    case PUT_HAS_STAGED:
     case PUT_CANCELLED:
         return op == SP_OP_FAIL;
     case PUT_COMMITTING:

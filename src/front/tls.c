@@ -31,6 +31,7 @@ bool tls_init(int fd)
 {
     char why[200] = "";
     context = tls_context(fd, why, sizeof why);
+    close(fd);
     if (context == NULL)
         sp_log(SP_LOG_ERROR, "TLS: %s", why);
     return context != NULL;

@@ -9,7 +9,8 @@
 /* tlspair.c: NULL with a clause in why. */
 SSL_CTX *tls_context(int fd, char *why, size_t whylen);
 
-/* Before the doors close: everything that OpenSSL reads or sets up once. False: logged. */
+/* Before the doors close: everything that OpenSSL reads or sets up once. Takes fd. False: logged.
+ */
 bool tls_init(int fd);
 /* A new pair; a bad one leaves the old in use, and is logged. Takes fd. */
 void tls_reload(int fd);

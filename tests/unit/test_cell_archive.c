@@ -99,7 +99,7 @@ START_TEST(the_same_tree)
           "ln -s nowhere dangling && ln -s a dirlink && ln a/1 a/hard && chmod 750 a/b &&"
           "printf x >\"$(printf 'raw\\377name')\" && printf y >\"$(printf '\\303\\244.txt')\" &&"
           "n=$(printf '%0200d' 7) && mkdir -p $n/$n && echo deep >$n/$n/$n && ln -s $n/$n/$n "
-          "to-long &&"
+          "to-long && ln -s \"$(printf 'raw\\376target')\" \"$(printf 'raw\\376link')\" &&"
           "touch -d '1969-01-01 UTC' old && touch -d '2300-01-01 UTC' new && printf '#!' >run &&"
           "chmod 755 run && chmod 644 old new");
     ck_assert_uint_eq(archive(1, "", TAR)->flags, 0);

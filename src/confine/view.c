@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static bool is(const char *a, const char *b)
 static bool made_here(const char *path)
 {
     return is(path, "/tmp") || is(path, "/var/tmp") || is(path, "/proc") || is(path, "/dev/shm") ||
-           is(path, "/dev/pts") || is(path, "/dev/ptmx");
+           is(path, "/dev/pts") || is(path, "/dev/ptmx") || is(path, "/dev/mqueue");
 }
 
 static bool device(const char *path)
@@ -94,6 +95,13 @@ static int devices(struct view *v)
         r = view_new_fs(v, "tmpfs", "/dev/shm", PLAIN_DATA, shm);
     if (r == 0)
         r = view_new_fs(v, "devpts", "/dev/pts", no_exec, pts);
+    /* The namespace's own queues. The host's folder would be a way to the host's by their path. */
+    if (r == 0 && (v->c->cell_ns & CLONE_NEWIPC) != 0)
+        r = view_new_fs(v, "mqueue", "/dev/mqueue", PLAIN_DATA | MOUNT_ATTR_NOEXEC, NULL);
+    if (r == -ENODEV) { /* a kernel without them */
+        *v->e = (struct sp_view_error){0};
+        r = 0;
+    }
     for (size_t i = 0; r == 0 && i < sizeof links / sizeof links[0]; i++)
         if (symlinkat(links[i][0], v->root, links[i][1]) != 0)
             r = view_fail(v->e, -errno, "making the link", links[i][1]);

@@ -180,6 +180,10 @@ int view_bind(struct view *v, const char *path, uint64_t attr)
                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
     if (tree < 0)
         return view_fail(v->e, -errno, "copying the mount of", path);
+    /* A device is written through a read-only mount all the same; its mode, owner and times, which
+     * are the host's, are not. */
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        attr |= MOUNT_ATTR_RDONLY;
     int r = set_attr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, attr);
     if (r != 0)
         (void)view_fail(v->e, r, "making read-only", path);
@@ -203,7 +207,9 @@ int view_mask(struct view *v, const char *path)
     int tree = open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return view_fail(v->e, -errno, "copying the mount of", "/dev/null");
-    int r = view_attach(v, tree, path, false);
+    int r = set_attr(tree, "", AT_EMPTY_PATH, attr & ~(uint64_t)MOUNT_ATTR_NODEV);
+    r = r == 0 ? view_attach(v, tree, path, false)
+               : view_fail(v->e, r, "making read-only", "/dev/null");
     close(tree);
     return r;
 }

@@ -47,7 +47,8 @@ int try_read(const char *path)
 {
     char byte;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return fd < 0 ? errno : outcome(read(fd, &byte, 1));
+    ssize_t n = fd < 0 ? -1 : read(fd, &byte, 1);
+    return n < 0 ? errno : n == 0 ? ENODATA : 0; /* what is masked is there, and empty */
 }
 
 int on_each(const struct probe_stage *s, const struct probe *p,
@@ -122,8 +123,8 @@ static void verdict(int status, char out[32])
         (void)snprintf(out, 32, "%s", strerrorname_np(WEXITSTATUS(status)));
 }
 
-static int run_one(const struct probe_stage *given, const struct probe *p, int (*before)(void),
-                   int fd)
+static int run_one(const struct probe_stage *given, const struct probe *p,
+                   const struct probe_place *in, int fd)
 {
     struct probe_stage s = *given;
     char word[32];
@@ -134,10 +135,10 @@ static int run_one(const struct probe_stage *given, const struct probe *p, int (
         s.pids[0] = victim;
         s.npids = 1;
     }
-    pid_t pid = fork();
+    pid_t pid = (pid_t)syscall(SYS_clone, (in != NULL ? in->flags : 0) | SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) {
         (void)alarm(PROBE_SECONDS);
-        if (before != NULL && before() != 0)
+        if (in != NULL && in->enter() != 0)
             _exit(PROBE_BROKEN);
         _exit(p->run(&s, p));
     }
@@ -151,13 +152,13 @@ static int run_one(const struct probe_stage *given, const struct probe *p, int (
     return dprintf(fd, "probe %s %s\n", p->name, word) < 0 ? -1 : 0;
 }
 
-int probe_all(const struct probe_stage *s, const char *only, int (*before)(void), int fd)
+int probe_all(const struct probe_stage *s, const char *only, const struct probe_place *in, int fd)
 {
     size_t n = sizeof groups / sizeof groups[0];
     for (size_t g = 0; g < (s->front ? n : n - 1); g++)
         for (const struct probe *p = groups[g]; p->name != NULL; p++)
             if ((only == NULL || strncmp(p->name, only, strlen(only)) == 0) &&
-                run_one(s, p, before, fd) != 0)
+                run_one(s, p, in, fd) != 0)
                 return -1;
     return dprintf(fd, "probe end did\n") < 0 ? -1 : 0;
 }

@@ -37,9 +37,13 @@ extern const struct probe probes_files[], probes_names[], probes_procs[], probes
     probes_kernel[], probes_tables[], probes_sockets[], probes_ipc[], probes_places[],
     probes_front[];
 
-/* Runs those whose name begins with `only` (NULL: all), prints "name verdict" lines to fd. before,
- * if any, is called in each probe's own process first; not 0: the run is over. */
-int probe_all(const struct probe_stage *s, const char *only, int (*before)(void), int fd);
+/* Where each probe's own process begins: in new namespaces, and then what enter does to it. */
+struct probe_place {
+    int flags;          /* CLONE_NEW* */
+    int (*enter)(void); /* not 0: no verdict */
+};
+/* Runs those whose name begins with `only` (NULL: all), prints "name verdict" lines to fd. */
+int probe_all(const struct probe_stage *s, const char *only, const struct probe_place *in, int fd);
 /* Fills s from argv: see probe.c. False: usage. */
 bool probe_stage_parse(struct probe_stage *s, const char **only, int argc, char **argv);
 

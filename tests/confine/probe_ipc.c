@@ -99,6 +99,7 @@ const struct probe probes_ipc[] = {
     {"sysv-shm-list", sysv, NULL, 3, 0, 0},
     {"sysv-shm-own", sysv, NULL, 4, 0, 0},
     {"mqueue-of-others", posix, NULL, 0, 0, 0},
+    {"mqueue-path-of-others", shared, "/dev/mqueue", 1, 0, 0},
     {"mqueue-unlink", posix, NULL, 1, 0, 0},
     {"mqueue-own", posix, NULL, 2, 0, 0},
     {"dev-shm-of-others", shared, "/dev/shm", 0, 0, 0},

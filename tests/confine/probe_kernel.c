@@ -97,7 +97,7 @@ static int old_calls(const struct probe_stage *s, const struct probe *p)
     case 0:
         return CALL(SYS_sysfs, 3);
     case 1:
-        return stat(s->ws, &st) != 0 ? PROBE_BROKEN : CALL(SYS_ustat, st.st_dev, buf);
+        return stat(s->ws, &st) != 0 ? errno : CALL(SYS_ustat, st.st_dev, buf);
     case 2:
         return CALL(SYS_lookup_dcookie, 0, buf, sizeof buf);
     case 3:

@@ -173,6 +173,18 @@ static int watch(const struct probe_stage *s, const struct probe *p)
                : CALL(SYS_fanotify_mark, fd, FAN_MARK_ADD, FAN_OPEN | FAN_MODIFY, AT_FDCWD, path);
 }
 
+/* Nodes of devices, in a command's reach by their path: what is told of them is the host's. */
+static int node_of(const struct probe_stage *s, const struct probe *p)
+{
+    const struct timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+    struct stat st;
+    (void)s;
+    if (stat(p->path, &st) != 0)
+        return errno;
+    return p->x ? CALL(SYS_utimensat, AT_FDCWD, p->path, now, 0)
+                : CALL(SYS_chmod, p->path, st.st_mode & 07777);
+}
+
 static int turn_to(const struct probe_stage *s, const struct probe *p)
 {
     take_namespaces(s, 0);
@@ -210,6 +222,12 @@ const struct probe probes_names[] = {
     {"inotify-outside", watch, NULL, 0, 0, 0},
     {"inotify-outside-file", watch, NULL, 2, 0, 0},
     {"fanotify-outside", watch, NULL, 1, 0, 0},
+    {"chmod-device", node_of, "/dev/null", 0, 0, 0},
+    {"chmod-terminal", node_of, "/dev/tty", 0, 0, 0},
+    {"touch-device", node_of, "/dev/full", 1, 0, 0},
+    {"chmod-masked-file", node_of, "/proc/keys", 0, 0, 0},
+    {"touch-masked-file", node_of, "/proc/keys", 1, 0, 0},
+    {"chmod-etc", node_of, "/etc", 0, 0, 0},
     {"chroot-here", turn_to, NULL, 0, 0, 0},
     {"chroot-outside", turn_to, NULL, 1, 0, 0},
     {NULL, NULL, NULL, 0, 0, 0},

@@ -76,11 +76,12 @@ static int by_signal(int pid, const struct probe *p)
         return CALL(SYS_rt_sigqueueinfo, pid, p->y, &si);
     case 4:
         return CALL(SYS_rt_tgsigqueueinfo, pid, pid, p->y, &si);
-    case 5:
-        return CALL(SYS_kill, -pid, p->y);
+    case 5: /* -1 would be everybody, oneself too */
+        return pid == 1 ? EPERM : CALL(SYS_kill, -pid, p->y);
     default:
         fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        return fd < 0 || p->x == 7 ? outcome(fd) : CALL(SYS_pidfd_send_signal, fd, p->y, NULL, 0);
+        return fd < 0 || p->x == 7 ? outcome(fd)
+                                   : CALL(SYS_pidfd_send_signal, fd, p->y, NULL, p->x == 8 ? 4 : 0);
     }
 }
 
@@ -285,6 +286,7 @@ const struct probe probes_procs[] = {
     {"daemon-tgsigqueue", daemon_probe, NULL, 4, SIGURG, SIG},
     {"daemon-kill-group", daemon_probe, NULL, 5, SIGCONT, SIG},
     {"daemon-pidfd-signal", daemon_probe, NULL, 6, SIGURG, SIG},
+    {"daemon-pidfd-group", daemon_probe, NULL, 8, SIGURG, SIG},
     {"daemon-pidfd-open", daemon_probe, NULL, 7, 0, SIG},
     {"daemon-sigio", daemon_probe, NULL, 0, 0, OWNER},
     {"daemon-ptrace-attach", daemon_probe, NULL, PTRACE_ATTACH, 0, TRACE},

@@ -5,11 +5,12 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import struct
 import sys
 
-from harness import names
+from harness import names, procs
 from harness.daemon import Daemon
 
 BUILD = names.BIN.parent
@@ -166,7 +167,9 @@ def as_command(plan, off="", env=None):
         try:
             d.wait_up()
             d.run(":")
-            pids = [d.main.nspid, *(d.role(r).nspid for r in ("front", "broker", "cell"))]
+            pids = [procs.read(p.pid).nspid for p in (d.main, d.role("front"), d.role("broker"), d.role("cell"))]
+            if len(d.role("cell").status()["NSpid"].split()) > len(d.main.status()["NSpid"].split()):
+                pids = [1]  # in its own namespace a command meets no other; other numbers are its own processes'
             before = [d.main.pid, *(d.role(r).pid for r in ("front", "broker", "cell"))]
             r = d.run("exec ./probe " + " ".join(arguments(d, objects.name, pids, d.port)), timeout=120)
             assert r["exit_code"] == 0 and not r["stdout_truncated"], r
@@ -191,8 +194,10 @@ def as_front(plan, off="", env=None):
                                names.ENV_PASS: "HOSTILE"})
         d = make(objects, prepare, plan=plan, binary=HOSTILE, env={**extra, **(env or {})})
         try:
-            d.wait_up()  # as it should: the probes' parent has become the front
-            assert d.run("echo up")["stdout"] == "up\n"
+            d.wait_up()
+            os.kill(d.role("front").pid, signal.SIGKILL)  # the second is the one that probes
+            procs.wait_for("the probes' end", lambda: "probe end did" in d.log(), 60)
+            d.wait_idle()
             return verdicts(d.log())
         finally:
             close(d)
@@ -200,20 +205,28 @@ def as_front(plan, off="", env=None):
         objects.close()
 
 
+SCOPES = "landlock,signal-scope"
+NAMESPACES = "view,pid-ns,ipc-ns,front-root"
 SITUATIONS = {
     "free": lambda: as_control("user"),
     "free-root": lambda: as_control("root-root"),
     "command": lambda: as_command("root-uid1000"),
     "user": lambda: as_command("user"),
     "root": lambda: as_command("root-root"),
-    "no-landlock": lambda: as_command("root-uid1000", "landlock,signal-scope"),
+    "no-net": lambda: as_command("root-uid1000", env={names.NETWORK: "none"}),
+    "basic": lambda: as_command("root-uid1000", env={names.ISOLATION: "basic"}),
+    "no-pid-ns": lambda: as_command("root-uid1000", "pid-ns"),
+    "no-landlock": lambda: as_command("root-uid1000", SCOPES),
+    "no-walls": lambda: as_command("root-uid1000", f"{SCOPES},{NAMESPACES}"),
     "no-seccomp": lambda: as_command("root-uid1000", "seccomp"),
     "front": lambda: as_front("root-uid1000"),
     "front-user": lambda: as_front("user"),
+    "front-basic": lambda: as_front("root-uid1000", env={names.ISOLATION: "basic"}),
     "front-no-seccomp": lambda: as_front("root-uid1000", "seccomp"),
 }
 CONTROLS = ("free", "free-root")
-WHOLE = ("command", "user", "root", "front", "front-user")  # nothing switched off
+# Nothing switched off.
+WHOLE = ("command", "user", "root", "no-net", "front", "front-user")
 
 
 def read_table():

@@ -24,6 +24,8 @@ SHUTDOWN_TIMEOUT = "SALLYPORT_SHUTDOWN_TIMEOUT"
 ENV_PASS = "SALLYPORT_ENV_PASS"
 ACCEPT_MISSING = "SALLYPORT_ACCEPT_MISSING"
 TEST_DISABLE = "SALLYPORT_TEST_DISABLE"
+ISOLATION = "SALLYPORT_ISOLATION"
+NETWORK = "SALLYPORT_NETWORK"
 
 LAYERS = ("no-new-privs", "caps", "uid", "seccomp", "landlock", "signal-scope", "openat2", "cgroup",
           "view", "pid-ns", "ipc-ns", "net-ns", "front-root")

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,25 +67,6 @@ static void find_pids(struct probe_stage *s)
             s->pids[s->npids++] = pid; /* what it would guess */
 }
 
-static int run_probes(char *line)
-{
-    struct probe_stage s;
-    const char *only;
-    char *argv[16];
-    int argc = 0;
-    for (char *w = strtok(line, " "); w != NULL && argc < 16; w = strtok(NULL, " "))
-        argv[argc++] = w;
-    if (!probe_stage_parse(&s, &only, argc, argv)) {
-        sp_log(SP_LOG_ERROR, "HOSTILE has no stage for the probes");
-        return 1;
-    }
-    s.npids = 0;
-    find_pids(&s);
-    return probe_all(&s, only, become_front, STDERR_FILENO) == 0 ? sp_real_front_main() : 1;
-}
-
-/* ---- the attacks ---- */
-
 /* Lives are counted where the next front finds it: in a time limit of the listening socket, which
  * is main's. */
 static int next_life(void)
@@ -97,6 +79,35 @@ static int next_life(void)
     t.tv_sec++;
     return setsockopt(SP_FD_LISTEN, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) == 0 ? life : LIVES;
 }
+
+/* In the second life, before anything is given up: each probe begins as the front does, in
+ * namespaces of its own, and confines itself. The first life and the third are the real front. */
+static int run_probes(char *line)
+{
+    struct probe_stage s;
+    struct probe_place in = {.enter = become_front};
+    const char *only;
+    char *argv[16];
+    int argc = 0;
+    if (next_life() != 1)
+        return sp_real_front_main();
+    for (char *w = strtok(line, " "); w != NULL && argc < 16; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    if (!probe_stage_parse(&s, &only, argc, argv)) {
+        sp_log(SP_LOG_ERROR, "HOSTILE has no stage for the probes");
+        return 1;
+    }
+    s.npids = 0;
+    find_pids(&s);
+    if (front.cfg->front_ns != 0) {
+        in.flags = front.cfg->front_ns | (front.cfg->user_ns ? CLONE_NEWUSER : 0);
+        if (front.cfg->user_ns && sp_userns_settle(front.cfg->front_uid, front.cfg->front_gid) != 0)
+            return 1;
+    }
+    return probe_all(&s, only, &in, STDERR_FILENO);
+}
+
+/* ---- the attacks ---- */
 
 static void tell(struct sp_chan *c, uint8_t op, int nfds)
 {

@@ -30,7 +30,7 @@ static struct {
     uint64_t requests[ROUTE_COUNT][STATUSES], aborted[ROUTE_COUNT];
     struct histogram request[ROUTE_COUNT], command;
     uint64_t errors[SP_E_COUNT], outcomes[OUTCOME_COUNT], timeouts[WAIT_COUNT];
-    uint64_t in, out, connections, tls_failures, running, queue, front_restarts, broker_restarts;
+    uint64_t in, out, connections, tls_failures, running, front_restarts, broker_restarts;
     double start;
 } m;
 
@@ -136,11 +136,6 @@ void metrics_command_end(enum metrics_outcome o, uint64_t us)
     observe(&m.command, us);
 }
 
-void metrics_queue(uint64_t waiting)
-{
-    m.queue = waiting;
-}
-
 void metrics_restarts(uint64_t front, uint64_t broker)
 {
     m.front_restarts = front;
@@ -230,10 +225,10 @@ static void requests(struct page *p)
              m.timeouts[w]);
 }
 
-static void commands(struct page *p)
+static void commands(struct page *p, uint64_t queued)
 {
     single(p, "commands_running", "gauge", "Commands that run now.", m.running);
-    single(p, "commands_queued", "gauge", "Commands that wait for their turn.", m.queue);
+    single(p, "commands_queued", "gauge", "Commands asked for and not started yet.", queued);
     family(p, "commands_total", "counter",
            "Commands ended. timed_out and cancelled ones were killed.");
     for (unsigned o = 0; o < OUTCOME_COUNT; o++)
@@ -259,7 +254,7 @@ bool metrics_write(const struct metrics_gauges *g, bool (*put)(void *arg, const 
     single(&p, "received_bytes_total", "counter", "Bytes read from clients.", m.in);
     single(&p, "sent_bytes_total", "counter", "Bytes sent to clients.", m.out);
     requests(&p);
-    commands(&p);
+    commands(&p, g->queued);
     family(&p, "restarts_total", "counter", "Processes that died and were started anew.");
     line(&p, "sallyport_restarts_total{role=\"front\"} %" PRIu64 "\n", m.front_restarts);
     line(&p, "sallyport_restarts_total{role=\"broker\"} %" PRIu64 "\n", m.broker_restarts);

@@ -43,6 +43,7 @@ enum metrics_wait { WAIT_HEAD, WAIT_IDLE, WAIT_STALL, WAIT_COUNT };
 
 struct metrics_gauges {
     uint64_t connections, max_connections;
+    uint64_t queued; /* commands asked for and not started */
     bool draining;
 };
 
@@ -60,7 +61,6 @@ void metrics_timeout(enum metrics_wait w);
 void metrics_error(enum sp_err e); /* an error was answered */
 void metrics_command_begin(void);
 void metrics_command_end(enum metrics_outcome o, uint64_t us);
-void metrics_queue(uint64_t waiting); /* commands that wait for their turn, now */
 /* How often main has started a front and a broker anew. */
 void metrics_restarts(uint64_t front, uint64_t broker);
 

@@ -145,7 +145,13 @@ void route_metrics(struct conn *c)
         reply_error(c, SP_E_BAD_QUERY, NULL);
         return;
     }
-    const struct metrics_gauges g = {front.nconns, front.max_conns, front.draining};
+    struct metrics_gauges g = {.connections = front.nconns,
+                               .max_connections = front.max_conns,
+                               .draining = front.draining};
+    for (h2o_linklist_t *l = front.conns.next; l != &front.conns; l = l->next) {
+        const struct conn *o = H2O_STRUCT_FROM_MEMBER(struct conn, all, l);
+        g.queued += o->op == SP_OP_EXEC && o->state == CONN_WAIT;
+    }
     c->out_len = 0;
     bool ok = metrics_write(&g, put_page, c);
     char *page = c->out;

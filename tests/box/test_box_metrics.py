@@ -1,6 +1,7 @@
 """GET /metrics of the box: for whoever has the key, and fit for promtool."""
 import subprocess
 
+from harness import procs
 from harness.box import KEY, identity
 
 AUTH = [("Authorization", f"Bearer {KEY}")]
@@ -24,3 +25,19 @@ def test_what_it_tells(box):
     r = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True,
                        check=False)
     assert (r.returncode, r.stdout, r.stderr) == (0, b"", b"")
+
+
+def test_what_waits(box, who):
+    def gauges():
+        text = box.request("GET", "/metrics", headers=AUTH).body.decode()
+        return {k.rpartition("_")[2]: int(v) for k, _, v in (
+            line.partition(" ") for line in text.splitlines()) if k in (
+                "sallyport_commands_running", "sallyport_commands_queued")}
+    with box.send_exec("touch up; while [ ! -e go ]; do sleep 0.01; done", who) as first:
+        procs.wait_for("it runs", (box.workspace(*who) / "up").exists)
+        with box.send_exec("true", who) as second, box.send_exec("true", who) as third:
+            procs.wait_for("two wait", lambda: gauges() == {"running": 1, "queued": 2})
+            (box.workspace(*who) / "go").touch()
+            for c in (first, second, third):
+                assert c.answer().status == 200
+    assert gauges() == {"running": 0, "queued": 0}

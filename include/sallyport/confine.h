@@ -86,12 +86,12 @@ int sp_landlock_front(int abi);
 /* cell: what policy/command.landlock allows, with its workspace line, what the operator added (as
  * sp_landlock_each), and the shell to execute (an absolute path, NULL for none) wherever it is;
  * signals and abstract sockets scoped (abi >= 6). workspace_fd: the folder, or -1 to open it by its
- * path. */
+ * path. own_root: in a private view, whose folders may all be listed. */
 int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
-                     const char *added);
+                     const char *added, bool own_root);
 /* command: as the cell's (nested, so that commands can't signal the cell). */
 int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
-                        const char *added);
+                        const char *added, bool own_root);
 /* registry: files of one folder, no TCP, scoped. */
 int sp_landlock_registry(int abi, const char *folder);
 /* file thread: the workspace alone. */

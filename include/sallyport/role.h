@@ -51,7 +51,7 @@ struct sp_config {
     /* Commands are started in a cgroup of their own. Then a cell must not have a cgroup namespace:
      * on most hosts these are walls for clone3's move. */
     bool cgroup, cgroup_memory;
-    int isolation;      /* enum sp_isolation */
+    int isolation; /* enum sp_isolation */
     /* The view and the namespaces: CLONE_NEW* of each role, 0 where it has none. */
     int cell_ns, front_ns;
     bool user_ns;       /* they come through a user namespace: main has no CAP_SYS_ADMIN */

@@ -347,7 +347,7 @@ static int start(struct sp_cell *c, const char **what)
     if (err == 0 && cfg->have_landlock) { /* before the threads, which inherit it */
         *what = "Landlock";
         err = sp_landlock_cell(cfg->landlock_abi, cfg->workspace, c->root, cfg->shell,
-                               cfg->command_paths);
+                               cfg->command_paths, cfg->view);
     }
     if (c->config->purge) /* what follows serves clients */
         return err;

@@ -104,7 +104,7 @@ static int confine(struct sp_spawner *s)
     int err = 0;
     if (c->have_landlock)
         err = sp_landlock_command(c->landlock_abi, c->workspace, s->workspace, c->shell,
-                                  c->command_paths);
+                                  c->command_paths, c->view);
     if (err == 0 && c->cgroup) /* whose filter lets clone3 pass: this one doesn't */
         err = sp_cgroup_seal(s->token);
     return err != 0 ? err : sp_filters_install(SP_FILTER_COMMAND);

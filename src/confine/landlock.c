@@ -135,7 +135,7 @@ int sp_landlock_front(int abi)
 }
 
 int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
-                     const char *added)
+                     const char *added, bool own_root)
 {
     struct set s = {.fd = -1};
     int r = set_open(&s, abi, false);
@@ -145,14 +145,16 @@ int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const cha
     r = sp_landlock_each(added, allow_line, &t);
     if (r == 0 && shell != NULL)
         r = set_allow_path(&s, shell, SP_LL_EXEC);
+    if (r == 0 && own_root) /* to list: nothing is in it that isn't theirs to know */
+        r = set_allow_path(&s, "/", SP_LL_READ_DIR);
     return set_enforce(&s, r);
 }
 
 /* The same rules as a second, inner domain: what is in it may signal only what is in it. */
 int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
-                        const char *added)
+                        const char *added, bool own_root)
 {
-    return sp_landlock_cell(abi, workspace, workspace_fd, shell, added);
+    return sp_landlock_cell(abi, workspace, workspace_fd, shell, added, own_root);
 }
 
 int sp_landlock_registry(int abi, const char *folder)

@@ -170,6 +170,7 @@ int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, con
         choose(&off, disable, "the list of disabled layers", err, errlen) != 0)
         return -1;
     probe(p, c, &off);
+    sp_plan_fixes(p, c);
     p->layer[SP_LAYER_NO_NEW_PRIVS].required = true;
     p->layer[SP_LAYER_CAPS].required = true;
     p->layer[SP_LAYER_SECCOMP].required = true;

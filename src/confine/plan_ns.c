@@ -78,7 +78,9 @@ static bool find_way(struct sp_config *c, bool want_pid, bool want_ipc, char why
 static void plan_front(struct sp_plan *p, struct sp_config *c, bool off)
 {
     struct sp_layer_state *l = &p->layer[SP_LAYER_FRONT_ROOT];
-    char why[160] = "disabled";
+    char why[160];
+    (void)snprintf(why, sizeof why,
+                   c->isolation == SP_ISOLATION_BASIC ? "SALLYPORT_ISOLATION=basic" : "disabled");
     bool user = c->user_ns;
     bool works = false;
     for (int u = c->view ? user : !privileged(); !off && !works && u <= (c->view ? user : 1); u++) {

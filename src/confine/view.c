@@ -37,7 +37,7 @@ static bool is(const char *a, const char *b)
 static bool made_here(const char *path)
 {
     return is(path, "/tmp") || is(path, "/var/tmp") || is(path, "/proc") || is(path, "/dev/shm") ||
-           is(path, "/dev/pts") || is(path, "/dev/ptmx") || is(path, "/dev/mqueue");
+           is(path, "/dev/mqueue") || is(path, "/dev/pts") || is(path, "/dev/ptmx");
 }
 
 static bool device(const char *path)
@@ -76,6 +76,19 @@ static int private_tmp(struct view *v)
     return r;
 }
 
+/* Its queues are those of the IPC namespace that we are in. A kernel may be built without. */
+static int queues(struct view *v)
+{
+    const uint64_t attr = PLAIN_DATA | MOUNT_ATTR_NOEXEC;
+    if ((v->c->cell_ns & CLONE_NEWIPC) == 0)
+        return 0; /* the host's folder would be a way to the host's queues by their path */
+    int r = view_new_fs(v, "mqueue", "/dev/mqueue", attr, NULL);
+    if (r != -ENODEV)
+        return r;
+    *v->e = (struct sp_view_error){0};
+    return 0;
+}
+
 static int devices(struct view *v)
 {
     static const char *const dev[] = {"size", "64k", "nr_inodes", "64", "mode", "755", NULL};
@@ -95,13 +108,8 @@ static int devices(struct view *v)
         r = view_new_fs(v, "tmpfs", "/dev/shm", PLAIN_DATA, shm);
     if (r == 0)
         r = view_new_fs(v, "devpts", "/dev/pts", no_exec, pts);
-    /* The namespace's own queues. The host's folder would be a way to the host's by their path. */
-    if (r == 0 && (v->c->cell_ns & CLONE_NEWIPC) != 0)
-        r = view_new_fs(v, "mqueue", "/dev/mqueue", PLAIN_DATA | MOUNT_ATTR_NOEXEC, NULL);
-    if (r == -ENODEV) { /* a kernel without them */
-        *v->e = (struct sp_view_error){0};
-        r = 0;
-    }
+    if (r == 0)
+        r = queues(v);
     for (size_t i = 0; r == 0 && i < sizeof links / sizeof links[0]; i++)
         if (symlinkat(links[i][0], v->root, links[i][1]) != 0)
             r = view_fail(v->e, -errno, "making the link", links[i][1]);

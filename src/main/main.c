@@ -20,7 +20,7 @@ static int usage(FILE *out, int status)
 {
     fputs("usage: sallyport seat       serve one workspace: commands one at a time, and its files\n"
           "       sallyport box        serve many identities, each with a workspace and a user id\n"
-          "       sallyport check      tell which layers of confinement this host gives\n"
+          "       sallyport check [--json]  tell which layers of confinement this host gives\n"
           "       sallyport policy     check policy files, show the built-in ones\n"
           "       sallyport --help | --version\n\n"
           "Settings come from the environment; an empty one is as if it weren't there:\n",
@@ -68,32 +68,16 @@ static int serve(enum sp_mode mode)
     return status;
 }
 
-static void print_ids(const struct sp_config *c)
-{
-    printf("%-14s %s\n", "workspace", c->workspace);
-    printf("%-14s %s\n", "shell", c->shell);
-    if (c->switch_uid)
-        printf("%-14s commands %u:%u, front %u:%u\n", "users", c->command_uid, c->command_gid,
-               c->front_uid, c->front_gid);
-    else
-        printf("%-14s all %u:%u\n", "users", c->command_uid, c->command_gid);
-}
-
-static int check(void)
+/* Of the seat alone: the box's layers are the same, and its start clears away what an earlier one
+ * left. */
+static int check(int argc, char **argv)
 {
     char err[REFUSAL_MAX];
-    struct sp_plan plan = {0};
-    int r = seat_prepare(&super, SP_MODE_SEAT, &plan, true, environ, err, sizeof err);
-    if (r == 0)
-        print_ids(&super.cfg);
-    for (int i = 0; i < SP_LAYER_COUNT && plan.layer[i].why[0] != '\0'; i++) {
-        const struct sp_layer_state *l = &plan.layer[i];
-        printf("%-14s %-3s %s%s\n", l->name, l->active ? "on" : "off", l->why,
-               l->active || !l->required ? "" : " [required]");
-    }
-    if (fflush(stdout) != 0)
-        return 1;
-    return r == 0 ? 0 : refused(err);
+    bool json = argc == 1 && strcmp(argv[0], "--json") == 0;
+    if (argc > 1 || (argc == 1 && !json))
+        return usage(stderr, USAGE_STATUS);
+    int r = check_plan(&super, json, err, sizeof err);
+    return r < 0 ? refused(err) : r;
 }
 
 static int run_role(const char *name)
@@ -121,6 +105,8 @@ int main(int argc, char **argv)
         return USAGE_STATUS;
     if (argc >= 2 && strcmp(argv[1], "policy") == 0)
         return policy_command(argc - 2, argv + 2);
+    if (argc >= 2 && strcmp(argv[1], "check") == 0)
+        return check(argc - 2, argv + 2);
     if (argc == 2) {
         if (strncmp(argv[1], "--role=", 7) == 0)
             return run_role(argv[1] + 7);
@@ -128,8 +114,6 @@ int main(int argc, char **argv)
             return serve(SP_MODE_SEAT);
         if (strcmp(argv[1], "box") == 0)
             return serve(SP_MODE_BOX);
-        if (strcmp(argv[1], "check") == 0)
-            return check();
         if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
             return usage(stdout, 0);
         if (strcmp(argv[1], "--version") == 0) {

@@ -47,6 +47,11 @@ int tls_read(struct super *s, const struct settings *set, char *err, size_t errl
 int tls_name(struct super *s, char *err, size_t errlen); /* the listeners, for the log */
 void tls_again(struct super *s);                         /* SIGHUP */
 
+/* ---- check.c ---- */
+/* Prints what a start would have. 0, 1 where it can't be written, -1 with a sentence in err
+ * where a start would be refused. */
+int check_plan(struct super *s, bool json, char *err, size_t errlen);
+
 /* ---- children.c: events and single children ---- */
 uint64_t main_now_ms(void);
 /* Blocks signals, opens signal_fd, becomes a subreaper. 0 or -errno. */

@@ -80,6 +80,7 @@ def fence(spec):
         mount(path, path, None, MS_BIND)
         set_readonly(path, False, True)
     for extra in spec.get("tmpfs", ()):
+        os.makedirs(extra["path"], exist_ok=True)
         mount("extra", extra["path"], "tmpfs", 0, extra["options"])
     for extra in spec.get("binds", ()):
         mount(extra["source"], extra["path"], None, MS_BIND)

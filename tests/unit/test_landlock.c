@@ -162,7 +162,7 @@ END_TEST
 START_TEST(no_kernel)
 {
     ck_assert_int_eq(sp_landlock_front(0), -EOPNOTSUPP);
-    ck_assert_int_eq(sp_landlock_cell(0, ws, ws_fd, NULL, NULL), -EOPNOTSUPP);
+    ck_assert_int_eq(sp_landlock_cell(0, ws, ws_fd, NULL, NULL, false), -EOPNOTSUPP);
     ck_assert_int_eq(sp_landlock_files(-1, ws_fd), -EOPNOTSUPP);
 }
 END_TEST
@@ -187,7 +187,7 @@ END_TEST
 START_TEST(command_paths)
 {
     char p[600], q[600];
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, shell, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, shell, NULL, false), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_RDONLY), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_WRONLY), EACCES);
     ck_assert_int_eq(try_open("/usr/x", O_WRONLY | O_CREAT), EACCES);
@@ -219,7 +219,7 @@ END_TEST
 
 START_TEST(shell_outside)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, -1, shell, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, -1, shell, NULL, false), 0);
     ck_assert_int_eq(run_program(shell), 7);
     ck_assert_int_eq(try_open(secret, O_RDONLY), EACCES);
     ck_assert_int_eq(try_open(shell, O_WRONLY), EACCES);
@@ -228,14 +228,14 @@ END_TEST
 
 START_TEST(shell_not_named)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL, false), 0);
     ck_assert_int_eq(run_program(shell), 99);
 }
 END_TEST
 
 START_TEST(device_ioctl)
 {
-    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
+    ck_assert_int_eq(sp_landlock_command(sp_landlock_abi(), ws, ws_fd, NULL, NULL, false), 0);
     int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return; /* no terminals in this container */
@@ -248,7 +248,7 @@ END_TEST
 START_TEST(file_thread)
 {
     char p[600];
-    ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL), 0);
+    ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL, false), 0);
     ck_assert_int_eq(sp_landlock_files(sp_landlock_abi(), ws_fd), 0);
     ck_assert_int_eq(try_open("/etc/passwd", O_RDONLY), EACCES);
     ck_assert_int_eq(try_open("/tmp/x", O_RDWR | O_CREAT), EACCES);
@@ -285,13 +285,13 @@ START_TEST(signals)
     int abi = sp_landlock_abi(), status, up[2];
     pid_t runner = getppid(), cell = getpid();
     char c;
-    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, NULL, NULL), 0);
+    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, NULL, NULL, false), 0);
     ck_assert(kill(runner, 0) == -1 && errno == EPERM);
     ck_assert_int_eq(pipe(up), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        bool ok = sp_landlock_command(abi, ws, ws_fd, NULL, NULL) == 0 && kill(cell, 0) == -1 &&
-                  errno == EPERM && kill(getpid(), 0) == 0;
+        bool ok = sp_landlock_command(abi, ws, ws_fd, NULL, NULL, false) == 0 &&
+                  kill(cell, 0) == -1 && errno == EPERM && kill(getpid(), 0) == 0;
         char path[64];
         (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)cell);
         ok = ok && open(path, O_RDONLY | O_CLOEXEC) < 0;
@@ -316,7 +316,7 @@ static pid_t sleeper(int restrict_to_abi)
     pid_t pid = fork();
     if (pid == 0) {
         if (restrict_to_abi == 0 ||
-            sp_landlock_command(restrict_to_abi, ws, ws_fd, NULL, NULL) == 0)
+            sp_landlock_command(restrict_to_abi, ws, ws_fd, NULL, NULL, false) == 0)
             c = 'y';
         if (write(up[1], &c, 1) != 1)
             _exit(1);
@@ -333,7 +333,7 @@ static pid_t sleeper(int restrict_to_abi)
 static int cell_kills_all(void)
 {
     int abi = sp_landlock_abi(), status;
-    if (sp_landlock_cell(abi, ws, ws_fd, NULL, NULL) != 0)
+    if (sp_landlock_cell(abi, ws, ws_fd, NULL, NULL, false) != 0)
         return 2;
     pid_t one = sleeper(abi), two = sleeper(abi);
     if (one < 0 || two < 0 || getpid() > 10)
@@ -406,7 +406,7 @@ START_TEST(abstract_sockets)
     pid_t pid = fork();
     int status;
     if (pid == 0) {
-        int r = sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL);
+        int r = sp_landlock_cell(sp_landlock_abi(), ws, ws_fd, NULL, NULL, false);
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         bool denied = connect(fd, (struct sockaddr *)&a, len) != 0 && errno == EPERM;
         _exit(r == 0 && denied ? 0 : 1);
@@ -423,8 +423,8 @@ START_TEST(lower_abi)
     char p[600];
     if (abi > sp_landlock_abi())
         return;
-    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, shell, NULL), 0);
-    ck_assert_int_eq(sp_landlock_command(abi, ws, ws_fd, shell, NULL), 0);
+    ck_assert_int_eq(sp_landlock_cell(abi, ws, ws_fd, shell, NULL, false), 0);
+    ck_assert_int_eq(sp_landlock_command(abi, ws, ws_fd, shell, NULL, false), 0);
     ck_assert_int_eq(run_program("/bin/true"), 0);
     ck_assert_int_eq(try_open(secret, O_RDONLY), EACCES);
     ck_assert_int_eq(sp_landlock_files(abi, ws_fd), 0);

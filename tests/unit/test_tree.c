@@ -180,7 +180,7 @@ static void become_cell(enum way way)
     ck_assert_int_eq(tree.method, way == BY_WALK ? SP_TREE_WALK : SP_TREE_KILL_ALL);
     if (way == BY_SCOPE) {
         ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), path, ws, NULL, NULL), 0);
+        ck_assert_int_eq(sp_landlock_cell(sp_landlock_abi(), path, ws, NULL, NULL, false), 0);
     }
 }
 

@@ -1,0 +1,126 @@
+"""The private root of commands: what is in it, what isn't, whose it is, and how long it lasts."""
+import os
+import socket
+
+import pytest
+
+from harness import names
+
+PLANS = pytest.mark.parametrize("seat", list(names.PLANS), indirect=True)
+TOP = {"bin", "dev", "etc", "lib", "proc", "sbin", "sys", "tmp", "usr", "var"}
+
+
+@PLANS
+def test_only_what_the_policy_names(seat):
+    top = set(seat.run("ls /")["stdout"].split())
+    may = TOP | {"lib32", "lib64", "libx32", "opt", "nix", "run"} | {seat.ws.parts[1]}
+    assert TOP <= top <= may, top
+    assert set(seat.run("ls /var")["stdout"].split()) <= {"lib", "tmp", "cache"}
+    assert set(seat.run("ls /run")["stdout"].split()) <= {"systemd", "resolvconf", "NetworkManager", seat.ws.parts[2]}
+    assert seat.run(f"ls {seat.base}")["stdout"].split() == ["ws"]
+
+
+@PLANS
+def test_all_but_the_workspace_and_tmp_is_read_only(seat):
+    flags = {}
+    for line in seat.run("cat /proc/self/mountinfo")["stdout"].splitlines():
+        fields = line.split()
+        flags[fields[4]] = fields[5].split(",")
+    writable = {path for path, f in flags.items() if "rw" in f}
+    devices = {p for p in writable if p.startswith("/dev/")} 
+    masks = {p for p in writable if p.startswith("/proc/")}
+    assert writable - devices - masks == {str(seat.ws), "/tmp"}
+    for path in masks:  # a mask is the null device
+        assert seat.run(f"test -c {path} && cat {path}")["stdout"] == ""
+    for path, f in flags.items():
+        assert "nosuid" in f or path in masks, path
+        assert "nodev" in f or path.startswith("/dev") or path in masks, path
+
+
+@PLANS
+def test_attributes_of_files_outside_stay(seat):
+    """What Landlock doesn't cover: the owner of a file may not even change its mode or times."""
+    mine = "/var/lib/sp-view-mine"
+    assert seat.run(f"test -e {mine}; chmod 600 /etc/passwd; touch /usr/bin/env; chmod 777 /etc /usr; chmod 1777 /")
+    r = seat.run("chmod 755 /etc 2>&1; touch -c /etc/hostname 2>&1; chmod 755 / 2>&1; touch -c / 2>&1")["stdout"]
+    assert r.count("Read-only file system") + r.count("not permitted") == 4, r
+
+
+def test_a_socket_of_the_host_is_not_there(seat):
+    path = seat.base / "bus"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+        os.chmod(path, 0o777)
+        s.listen()
+        code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(path)!r})"
+        r = seat.run(f"python3 -I -c \"{code}\"")
+        assert r["exit_code"] == 1 and "No such file" in r["stderr"], r
+
+
+@PLANS
+def test_the_binary_is_hidden(seat):
+    r = seat.run(f"ls {seat.binary}; {seat.binary} --version")
+    assert "sallyport" not in r["stdout"] and r["exit_code"] != 0
+
+
+@PLANS
+def test_tmp_is_its_own_and_lasts_as_long_as_the_cell(seat, start):
+    seat.run("echo kept > /tmp/mark; echo kept > /dev/shm/mark")
+    assert seat.run("cat /tmp/mark /var/tmp/mark /dev/shm/mark")["stdout"] == "kept\n" * 3
+    other = start(plan=seat.plan)
+    assert other.run("ls -A /tmp /dev/shm")["stdout"] == "/dev/shm:\n\n/tmp:\n"
+    cell = seat.role("cell").pid
+    os.kill(cell, 9)
+    seat.wait_idle()
+    assert seat.run("cat /tmp/mark /dev/shm/mark")["stdout"] == ""
+
+
+def test_tmp_has_the_size_that_was_set(start):
+    d = start(env={"SALLYPORT_TMP_SIZE": "2MiB"})
+    r = d.run("head -c 3000000 /dev/zero > /tmp/big; stat -c %s /tmp/big; stat -fc '%b %s' /tmp")
+    assert "No space" in r["stderr"] and r["stdout"].split()[0] == str(2 << 20), r
+
+
+@PLANS
+def test_devices(seat):
+    assert set(seat.run("ls /dev")["stdout"].split()) == {
+        "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    code = "import os, pty; pid, fd = pty.fork()\nif pid == 0: os.execlp('tty', 'tty')\nprint(os.read(fd, 99))"
+    assert "/dev/pts/0" in seat.run("exec python3 -I -", stdin=code)["stdout"]
+    assert seat.run("exec 3>/dev/full; echo x >&3")["exit_code"] == 1
+
+
+@PLANS
+def test_ipc_is_its_own(seat):
+    made = os.popen("ipcmk -M 4096").read().split()[-1]
+    try:
+        assert seat.run("ipcs -m | grep -c 0x")["stdout"] == "0\n"
+        assert seat.run("ipcmk -M 4096 >/dev/null && ipcs -m | grep -c 0x")["stdout"] == "1\n"
+    finally:
+        os.system(f"ipcrm -m {made}")
+    assert seat.run("stat -fc %T /dev/mqueue; ls /dev/mqueue")["stdout"] == "mqueue\n"
+
+
+@pytest.mark.parametrize("plan", list(names.PLANS))
+def test_mounts_in_the_workspace_stay(start, plan):
+    """With what the operator set: read-only stays read-only, and files get there through both ways."""
+    def prepare(d):
+        (d.ws / "sub").mkdir()
+        os.chown(d.ws / "sub", d.owner, d.owner)
+        d.mounts = [(d.ws / "sub", f"size=1m,mode=755,uid={d.owner},gid={d.owner}")]
+    d = start(plan=plan, prepare=prepare)
+    assert d.run("echo in > sub/f && stat -fc %T sub")["stdout"] == "tmpfs\n"
+    assert d.get("sub/f").body == b"in\n"
+    assert d.run("head -c 2000000 /dev/zero > sub/big")["exit_code"] == 1
+
+
+@pytest.mark.parametrize("plan", list(names.PLANS))
+def test_a_workspace_in_tmp(start, plan):
+    """It shows at its own path in the commands' own /tmp, beside nothing else of the host's."""
+    def prepare(d):
+        d.mounts = [("/tmp/deep/ws", f"size=1m,mode=755,uid={d.owner},gid={d.owner}")]
+        d.late_env = {names.WORKSPACE: "/tmp/deep/ws"}
+    d = start(plan=plan, prepare=prepare)
+    assert d.run("pwd; find /tmp; echo x > f; cat /tmp/deep/ws/f")["stdout"] == \
+        "/tmp/deep/ws\n/tmp\n/tmp/deep\n/tmp/deep/ws\nx\n"
+    assert d.get("f").body == b"x\n"

@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (out != NULL && sp_pct_decode(whole.path, out, &n) && n > whole.path.n)
             abort();
         free(out);
+        (void)sp_accept_events(whole.accept);
     }
     return 0;
 }

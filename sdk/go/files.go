@@ -146,13 +146,16 @@ func (s *Seat) Write(ctx context.Context, path string, body io.Reader, o WriteOp
 	}
 	stored := Stored{ETag: resp.Header.Get("ETag"), Created: resp.StatusCode == http.StatusCreated}
 	var found struct {
-		Path string
-		Size int64
+		Path *string
+		Size *int64
 	}
 	if err := readJSON(resp, &found); err != nil {
 		return nil, err
 	}
-	stored.Path, stored.Size = found.Path, found.Size
+	if found.Path == nil || found.Size == nil {
+		return nil, errLacks
+	}
+	stored.Path, stored.Size = *found.Path, *found.Size
 	return &stored, nil
 }
 
@@ -198,6 +201,9 @@ func (s *Seat) List(ctx context.Context, path string) (*Listing, error) {
 	var found Listing
 	if err := readJSON(resp, &found); err != nil {
 		return nil, err
+	}
+	if found.Entries == nil {
+		return nil, errLacks
 	}
 	return &found, nil
 }

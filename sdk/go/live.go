@@ -24,6 +24,7 @@ type Exit struct {
 	ExitCode    int
 	Signal      string // "" where none ended it
 	TimedOut    bool
+	OOMKilled   bool // the kernel ended something of it for want of memory
 	Duration    time.Duration
 	StdoutBytes int64
 	StderrBytes int64
@@ -122,7 +123,7 @@ func (l *Live) ended(data []byte) {
 		l.fail(errors.New("sandbox: an event that can't be read"))
 		return
 	}
-	l.exit = &Exit{ExitCode: *found.ExitCode, Signal: found.Signal, TimedOut: found.TimedOut,
+	l.exit = &Exit{ExitCode: *found.ExitCode, Signal: found.Signal, TimedOut: found.TimedOut, OOMKilled: found.OOMKilled,
 		Duration:    time.Duration(found.DurationMS) * time.Millisecond,
 		StdoutBytes: found.StdoutBytes, StderrBytes: found.StderrBytes}
 	l.fail(io.EOF)

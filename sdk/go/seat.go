@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,12 +23,24 @@ type Seat struct {
 	client *http.Client
 }
 
-// NewSeat makes a client of the daemon at http://host:port or unix:/path. It doesn't connect yet.
-func NewSeat(address string) (*Seat, error) {
+// Option is for NewSeat.
+type Option func(*http.Transport)
+
+// WithTLS is for https, where the daemon's certificate isn't one that the system trusts.
+func WithTLS(config *tls.Config) Option {
+	return func(t *http.Transport) { t.TLSClientConfig = config.Clone() }
+}
+
+// NewSeat makes a client of the daemon at http://host:port, https://host:port or unix:/path. It
+// doesn't connect yet.
+func NewSeat(address string, options ...Option) (*Seat, error) {
 	// A connection is never used twice, so that there is nothing to retry: net/http repeats requests
 	// on connections that the server closed meanwhile.
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true,
 		ExpectContinueTimeout: 5 * time.Second}
+	for _, o := range options {
+		o(transport)
+	}
 	if path := strings.TrimPrefix(address, "unix:"); path != address {
 		if !strings.HasPrefix(path, "/") {
 			return nil, errors.New("sandbox: a unix socket needs an absolute path: unix:/path")
@@ -42,15 +55,15 @@ func NewSeat(address string) (*Seat, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" ||
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("sandbox: the address must be http://host:port or unix:/path")
+		return nil, errors.New("sandbox: the address must be http://host:port, https://host:port or unix:/path")
 	}
 	client := &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Seat{base: "http://" + u.Host, client: client}, nil
+	return &Seat{base: u.Scheme + "://" + u.Host, client: client}, nil
 }
 
 // ask sends a request; an answer that is an error is returned as one.
@@ -82,6 +95,8 @@ func isType(resp *http.Response, want string) bool {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && kind == want
 }
+
+var errLacks = errors.New("sandbox: the answer lacks a member")
 
 // readJSON reads all of an answer, which must be one value.
 func readJSON(resp *http.Response, into interface{}) error {
@@ -118,6 +133,7 @@ type Result struct {
 	ExitCode        int
 	Signal          string // "" where none ended it
 	TimedOut        bool
+	OOMKilled       bool // the kernel ended something of it for want of memory
 	Duration        time.Duration
 	StdoutTruncated bool
 	StderrTruncated bool
@@ -175,11 +191,11 @@ func (s *Seat) Execute(ctx context.Context, c Command) (*Result, error) {
 		return nil, err
 	}
 	if found.Stdout == nil || found.Stderr == nil || found.ExitCode == nil {
-		return nil, errors.New("sandbox: the answer lacks a member")
+		return nil, errLacks
 	}
 	return &Result{
 		Stdout: *found.Stdout, Stderr: *found.Stderr, ExitCode: *found.ExitCode, Signal: found.Signal,
-		TimedOut: found.TimedOut, Duration: time.Duration(found.DurationMS) * time.Millisecond,
+		TimedOut: found.TimedOut, OOMKilled: found.OOMKilled, Duration: time.Duration(found.DurationMS) * time.Millisecond,
 		StdoutTruncated: found.StdoutTruncated, StderrTruncated: found.StderrTruncated,
 	}, nil
 }
@@ -189,6 +205,7 @@ type ended struct {
 	ExitCode   *int   `json:"exit_code"`
 	Signal     string `json:"signal"`
 	TimedOut   bool   `json:"timed_out"`
+	OOMKilled  bool   `json:"oom_killed"`
 	DurationMS int64  `json:"duration_ms"`
 }
 
@@ -208,6 +225,9 @@ func (s *Seat) Health(ctx context.Context) (string, error) {
 	var found struct{ Status string }
 	if err := readJSON(resp, &found); err != nil {
 		return "", err
+	}
+	if found.Status == "" {
+		return "", errLacks
 	}
 	return found.Status, nil
 }

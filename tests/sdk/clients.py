@@ -97,9 +97,9 @@ def command(language):
 class Driver:
     """One client process. ask() runs an operation and waits for its result."""
 
-    def __init__(self, language, url):
+    def __init__(self, language, url, *more):
         self.language = language
-        self.proc = subprocess.Popen([*map(str, command(language)), url], stdin=subprocess.PIPE,
+        self.proc = subprocess.Popen([*map(str, [*command(language), url, *more])], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
     def begin(self, op, **args):

@@ -1,8 +1,10 @@
 // drive.mjs: runs operations through the Node client, for tests/sdk; see drive.py.
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { ApiError, Seat, TransportError } from "runbox-sdk";
 
-const seat = new Seat(process.argv[2]);
+const ca = process.argv[3];
+const seat = new Seat(process.argv[2], ca === undefined ? {} : { ca: readFileSync(ca) });
 const BLOCK = new Uint8Array(1 << 18);
 let held;
 

@@ -1,11 +1,13 @@
 """drive.py: runs operations through the Python client, for tests/sdk: a JSON line in, a JSON line out.
-argv: the seat's URL. The three drivers do the same by the same names."""
+argv: the seat's URL, and a file of certificates to trust. The three drivers do the same by the same names."""
 import json
+import ssl
 import sys
 
 import runbox
 
-seat = runbox.Seat(sys.argv[1])
+CA = sys.argv[2] if len(sys.argv) > 2 else None
+seat = runbox.Seat(sys.argv[1], context=ssl.create_default_context(cafile=CA) if CA else None)
 BLOCK = b"\0" * (1 << 18)
 held = []
 
@@ -19,8 +21,7 @@ def command(a):
 
 
 def exit_of(e):
-    return {"exit_code": e.exit_code, "signal": e.signal, "timed_out": e.timed_out, "duration_ms": e.duration_ms,
-            "stdout_bytes": e.stdout_bytes, "stderr_bytes": e.stderr_bytes}
+    return dict(vars(e))
 
 
 def execute(a):

@@ -7,6 +7,7 @@ import pytest
 
 from clients import LANGUAGES, Driver
 from harness import names, procs
+from harness.tls import LISTENING, openssl
 
 
 def test_once_a_second_is_once_a_second(client, seat, box):
@@ -97,4 +98,38 @@ def test_a_unix_socket(start, language):
     assert c.ask("execute", command="echo x")["stdout"] == "x\n"
     assert c.ask("stream", command="echo y")["stdout"] == "y\n"
     assert c.ask("write", path="f", text="z")["size"] == 1 and c.ask("read", path="f")["text"] == "z"
+    c.close()
+
+
+def tls_seat(start):
+    def prepare(d):
+        d.cert, key = d.base / "cert", d.base / "key"
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-keyout", str(key), "-out", str(d.cert), "-subj", "/CN=seat",
+                "-addext", "subjectAltName=IP:127.0.0.1")
+        d.late_env = {"SALLYPORT_TLS_CERT": str(d.cert), "SALLYPORT_TLS_KEY": str(key)}
+    d = start(up=False, prepare=prepare).wait_up(LISTENING)
+    return d, f"https://127.0.0.1:{int(LISTENING.search(d.log_path.read_bytes())[1])}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_tls(start, language):
+    d, url = tls_seat(start)
+    c = Driver(language, url, d.cert)
+    assert c.ask("execute", command="echo x")["stdout"] == "x\n"
+    got = c.ask("stream", command="head -c 3000000 /dev/zero | tr '\\0' x")
+    assert got["stdout"] == "x" * 3000000 and got["exit_code"] == 0
+    for how in ("sized", "chunked"):
+        assert c.ask("upload", path="f", size=20_000_000, how=how)["size"] == 20_000_000
+        assert c.ask("download", path="f") == {"bytes": 20_000_000}
+    assert c.ask("leave", command="echo first; sleep 600") == {"text": "first\n"}
+    d.wait_no_strangers()
+    c.close()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_tls_that_is_not_trusted(start, language):
+    c = Driver(language, tls_seat(start)[1])
+    got = c.ask("execute", command="touch ran")
+    assert got["error"] == "transport" and "certificate" in got["message"].lower(), got
     c.close()

@@ -3,6 +3,7 @@
  * there is nothing to retry: the server may close an idle one at any time.
  */
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
+import { request as secureRequest } from "node:https";
 
 import { RunboxError, TransportError, apiError } from "./errors.js";
 import type { Source } from "./types.js";
@@ -17,9 +18,12 @@ export interface Target {
   host?: string;
   port?: number;
   socketPath?: string;
+  secure?: boolean;
+  /** PEM. */
+  ca?: string | Buffer;
 }
 
-export function parseTarget(url: string): Target {
+export function parseTarget(url: string, ca: string | Buffer | undefined): Target {
   if (url.startsWith("unix:")) {
     const socketPath = url.slice("unix:".length);
     if (!socketPath.startsWith("/")) throw new RunboxError("A unix socket needs an absolute path: unix:/path.");
@@ -31,10 +35,12 @@ export function parseTarget(url: string): Target {
   } catch {
     // told below
   }
-  if (u?.protocol !== "http:" || u.username || u.pathname !== "/" || u.search || u.hash) {
-    throw new RunboxError("The URL must be http://host:port or unix:/path, with nothing behind.");
+  const secure = u?.protocol === "https:";
+  if (u === undefined || (!secure && u.protocol !== "http:") || u.username || u.pathname !== "/" || u.search || u.hash) {
+    throw new RunboxError("The URL must be http://host:port, https://host:port or unix:/path.");
   }
-  return { host: u.hostname.replace(/^\[(.*)\]$/, "$1"), port: u.port === "" ? 80 : Number(u.port) };
+  const port = u.port === "" ? (secure ? 443 : 80) : Number(u.port);
+  return { host: u.hostname.replace(/^\[(.*)\]$/, "$1"), port, secure, ...(ca === undefined ? {} : { ca }) };
 }
 
 export interface Ask {
@@ -107,8 +113,9 @@ function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
       reject(translate(undefined, ask.signal));
       return;
     }
-    const req = request({
-      ...target,
+    const { secure, ...where } = target;
+    const req = (secure === true ? secureRequest : request)({
+      ...where,
       agent: false,
       method: ask.method,
       path: ask.path,

@@ -1,7 +1,7 @@
 /** Client of a Sallyport daemon: commands with live output, and files. */
 export { ApiError, RunboxError, TransportError } from "./errors.js";
 export { Live } from "./live.js";
-export { Seat } from "./seat.js";
+export { Seat, type SeatOptions } from "./seat.js";
 export type {
   CallOptions,
   CommandOptions,

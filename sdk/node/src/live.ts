@@ -87,6 +87,7 @@ function toExit(found: Json): Exit {
     exitCode: number(found, "exit_code"),
     signal: textOrNull(found, "signal"),
     timedOut: flag(found, "timed_out"),
+    oomKilled: found["oom_killed"] === true,
     durationMs: number(found, "duration_ms"),
     stdoutBytes: number(found, "stdout_bytes"),
     stderrBytes: number(found, "stderr_bytes"),

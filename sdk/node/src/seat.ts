@@ -57,12 +57,34 @@ async function* told(res: IncomingMessage, signal: AbortSignal | undefined): Asy
   }
 }
 
-/** A client of `sallyport seat` at `http://host:port` or `unix:/path`. */
+const TYPES: readonly unknown[] = ["file", "directory", "symlink", "other"];
+
+function toEntry(found: unknown): Entry {
+  if (typeof found !== "object" || found === null || !("type" in found) || !TYPES.includes(found.type)) {
+    throw new TransportError('The answer has no usable "entries".');
+  }
+  const one = found as Json;
+  const entry: Entry = {
+    name: text(one, "name"),
+    type: found.type as Entry["type"],
+    size: number(one, "size"),
+    mode: text(one, "mode"),
+    mtime: number(one, "mtime"),
+  };
+  return one["raw"] === undefined ? entry : { ...entry, raw: text(one, "raw") };
+}
+
+export interface SeatOptions {
+  /** For https, where the daemon's certificate isn't one that Node trusts: what is, as PEM. */
+  ca?: string | Buffer;
+}
+
+/** A client of `sallyport seat` at `http://host:port`, `https://host:port` or `unix:/path`. */
 export class Seat {
   readonly #target: Target;
 
-  constructor(url = "http://127.0.0.1:8080") {
-    this.#target = parseTarget(url);
+  constructor(url = "http://127.0.0.1:8080", options: SeatOptions = {}) {
+    this.#target = parseTarget(url, options.ca);
   }
 
   /** Runs one command; resolves when it has ended. */
@@ -75,6 +97,7 @@ export class Seat {
       exitCode: number(found, "exit_code"),
       signal: textOrNull(found, "signal"),
       timedOut: flag(found, "timed_out"),
+      oomKilled: found["oom_killed"] === true,
       durationMs: number(found, "duration_ms"),
       stdoutTruncated: flag(found, "stdout_truncated"),
       stderrTruncated: flag(found, "stderr_truncated"),
@@ -170,7 +193,7 @@ export class Seat {
     const res = await send(this.#target, { method: "GET", path: target, signal: options.signal });
     const found = await readObject(res, options.signal);
     if (!Array.isArray(found["entries"])) throw new TransportError('The answer has no usable "entries".');
-    const entries = found["entries"] as Entry[];
+    const entries = found["entries"].map(toEntry);
     return { path: text(found, "path"), entries, truncated: flag(found, "truncated") };
   }
 

@@ -23,6 +23,8 @@ export interface Result {
   exitCode: number;
   signal: string | null;
   timedOut: boolean;
+  /** The kernel ended something of it for want of memory. */
+  oomKilled: boolean;
   durationMs: number;
   stdoutTruncated: boolean;
   stderrTruncated: boolean;
@@ -41,6 +43,8 @@ export interface Exit {
   exitCode: number;
   signal: string | null;
   timedOut: boolean;
+  /** The kernel ended something of it for want of memory. */
+  oomKilled: boolean;
   durationMs: number;
   stdoutBytes: number;
   stderrBytes: number;

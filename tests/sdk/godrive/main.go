@@ -4,6 +4,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +65,7 @@ func orNull(s string) interface{} {
 func exitOf(e *sandbox.Exit, r result) result {
 	r["exit_code"], r["signal"], r["timed_out"] = e.ExitCode, orNull(e.Signal), e.TimedOut
 	r["duration_ms"], r["stdout_bytes"], r["stderr_bytes"] = e.Duration.Milliseconds(), e.StdoutBytes, e.StderrBytes
+	r["oom_killed"] = e.OOMKilled
 	return r
 }
 
@@ -72,7 +75,7 @@ func execute(ctx context.Context, a args) (result, error) {
 		return nil, err
 	}
 	return result{"stdout": x.Stdout, "stderr": x.Stderr, "exit_code": x.ExitCode, "signal": orNull(x.Signal),
-		"timed_out": x.TimedOut, "duration_ms": x.Duration.Milliseconds(),
+		"timed_out": x.TimedOut, "oom_killed": x.OOMKilled, "duration_ms": x.Duration.Milliseconds(),
 		"stdout_truncated": x.StdoutTruncated, "stderr_truncated": x.StderrTruncated}, nil
 }
 
@@ -242,9 +245,24 @@ func failed(err error) result {
 	return result{"error": "transport", "message": err.Error()}
 }
 
+func options() []sandbox.Option {
+	if len(os.Args) < 3 {
+		return nil
+	}
+	pem, err := os.ReadFile(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		panic("no certificate in the file")
+	}
+	return []sandbox.Option{sandbox.WithTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})}
+}
+
 func main() {
 	var err error
-	if seat, err = sandbox.NewSeat(os.Args[1]); err != nil {
+	if seat, err = sandbox.NewSeat(os.Args[1], options()...); err != nil {
 		panic(err)
 	}
 	lines := bufio.NewReader(os.Stdin)

@@ -11,6 +11,7 @@ import http.client
 import os
 import select
 import socket
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from typing import IO, Any, Optional, Union
@@ -30,10 +31,11 @@ HEAD_CODES = {
 
 
 class Target:
-    """Where the daemon is: ``http://host:port`` or ``unix:/path``."""
+    """Where the daemon is: ``http://host:port``, ``https://host:port`` or ``unix:/path``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, context: Optional[ssl.SSLContext] = None) -> None:
         self.path: Optional[str] = None
+        self.context: Optional[ssl.SSLContext] = None
         self.host, self.port = "localhost", 80
         if url.startswith("unix:"):
             self.path = url[5:]
@@ -41,11 +43,14 @@ class Target:
                 raise ValueError("A unix socket needs an absolute path: unix:/path.")
             return
         parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError("The URL must be http://host:port or unix:/path.")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("The URL must be http://host:port, https://host:port or unix:/path.")
         if parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
             raise ValueError("The URL must have nothing behind the port.")
-        self.host, self.port = parts.hostname, parts.port or 80
+        secure = parts.scheme == "https"
+        self.host, self.port = parts.hostname, parts.port or (443 if secure else 80)
+        if secure:
+            self.context = context or ssl.create_default_context()
 
 
 class _Connection(http.client.HTTPConnection):
@@ -56,6 +61,10 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         if self.target.path is None:
             super().connect()  # which sets TCP_NODELAY
+            if self.target.context is not None:
+                self.sock = self.target.context.wrap_socket(
+                    self.sock, server_hostname=self.target.host
+                )
             return
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
@@ -102,6 +111,7 @@ class Exchange:
 
     def __init__(self, target: Target, deadline: Optional[float]) -> None:
         self._until = None if deadline is None else time.monotonic() + deadline
+        self._target = target
         self._conn = _Connection(target, self._left())
         self._sock: Optional[socket.socket] = None
         self._answer: Optional[http.client.HTTPResponse] = None
@@ -162,8 +172,11 @@ class Exchange:
         self._conn.endheaders()
 
     def _answered(self) -> bool:
-        """The server refuses before all is sent, and won't read much more."""
-        if self._sock is None:
+        """The server refuses before all is sent, and won't read much more.
+
+        Under TLS there may be something to read that is no answer.
+        """
+        if self._sock is None or self._target.context is not None:
             return False
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)

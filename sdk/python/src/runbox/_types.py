@@ -18,6 +18,7 @@ class Result:
     duration_ms: int
     stdout_truncated: bool
     stderr_truncated: bool
+    oom_killed: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Exit:
     duration_ms: int
     stdout_bytes: int
     stderr_bytes: int
+    oom_killed: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -143,11 +144,27 @@ def _member(found: dict[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-def _make(kind: Callable[..., T], found: dict[str, Any]) -> T:
+# By the annotations of the classes in _types, which are text. A bool is an int to isinstance.
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda v: isinstance(v, str),
+    "bool": lambda v: isinstance(v, bool),
+    "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "float": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
+    "Optional[str]": lambda v: v is None or isinstance(v, str),
+}
+
+
+def _make(kind: Callable[..., T], found: object) -> T:
     """A newer daemon may have more members than we know."""
-    names = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    if not isinstance(found, dict):
+        raise TransportError("The answer holds something that is no object.")
+    fields = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    known = {k: v for k, v in found.items() if k in fields}
+    for name, value in known.items():
+        if not _KINDS[fields[name].type](value):
+            raise TransportError(f'The answer has no usable "{name}".')
     try:
-        return kind(**{k: v for k, v in found.items() if k in names})
+        return kind(**known)
     except TypeError:
         raise TransportError("The answer lacks a member.") from None
 
@@ -180,14 +197,21 @@ def _command(
 
 
 class Seat:
-    """A client of ``sallyport seat`` at ``http://host:port`` or ``unix:/path``.
+    """A client of ``sallyport seat`` at ``http://host:port``, ``https://...`` or ``unix:/path``.
 
     ``deadline``: seconds that each call may take unless it says otherwise; None is for ever.
+    ``context``: for https, where the daemon's certificate isn't one that the system trusts.
     Threads may share it.
     """
 
-    def __init__(self, url: str = "http://127.0.0.1:8080", *, deadline: Optional[float] = None):
-        self._target = Target(url)
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        deadline: Optional[float] = None,
+        context: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self._target = Target(url, context)
         self._deadline = deadline
 
     def _ask(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness import names
+from harness import names, places
 from harness.daemon import Daemon
 
 _count = itertools.count()
@@ -12,9 +12,23 @@ _count = itertools.count()
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes seconds by its nature")
+    config.addinivalue_line("markers", "host(why): looks at the daemon in a way that no container gives")
+    config.addinivalue_line("markers", "plan(names): starts daemons of these plans in its body")
 
 
-def pytest_collection_modifyitems(items):
+def leave_out(config, items):
+    """What this place can't have: see docs/places.md. Elsewhere all of it runs."""
+    out = [(item, why) for item in items if (why := places.why_not(item))]
+    gone = {item for item, _ in out}
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
+    if os.environ.get("SALLYPORT_TEST_LEFT_OUT"):
+        with open(os.environ["SALLYPORT_TEST_LEFT_OUT"], "w", encoding="utf-8") as f:
+            f.writelines(f"{item.nodeid}: {why}\n" for item, why in out)
+
+
+def pytest_collection_modifyitems(config, items):
+    leave_out(config, items)
     why = None
     if os.geteuid() != 0:
         why = "needs root: the fence is made of namespaces"
@@ -30,7 +44,7 @@ def pytest_collection_modifyitems(items):
 def seat(request):
     """A running daemon that a module's tests share. Parametrise indirectly with a plan's name;
     a module may have SEAT_ENV."""
-    d = Daemon(plan=getattr(request, "param", "root-uid1000"),
+    d = Daemon(plan=getattr(request, "param", None),
                env=getattr(request.module, "SEAT_ENV", None))
     try:
         d.wait_up()

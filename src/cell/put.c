@@ -148,7 +148,9 @@ static ssize_t move_some(struct sp_put *p)
 {
     if (!p->by_hand) {
         ssize_t n = splice(p->pipe, NULL, p->file, NULL, STEP, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-        if (n >= 0 || (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP))
+        if (n == 0) /* the end; in gVisor, an empty pipe too: read can tell */
+            return move_by_hand(p);
+        if (n > 0 || (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP))
             return n;
         p->by_hand = true;
     }

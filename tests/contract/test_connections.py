@@ -122,6 +122,8 @@ def test_unix_socket_stale_file(start):
         s = socket.socket(socket.AF_UNIX)
         s.bind(unix_path(d))
         s.close()
+        daemon = names.PLANS[d.plan]["daemon"]
+        os.chown(unix_path(d), daemon, daemon)
     d = start(up=False, prepare=stale)
     d.wait_up(UNIX_LINE)
     with Conn(unix_path(d)) as c:
@@ -149,6 +151,10 @@ def listener(family=socket.AF_INET, address=("127.0.0.1", 0)):
 ANY_LINE = re.compile(rb"listening on ")
 
 
+activated = pytest.mark.host("hands the daemon open sockets, as systemd does")
+
+
+@activated
 def test_socket_activation(start):
     s = listener()
     d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
@@ -159,6 +165,7 @@ def test_socket_activation(start):
     assert d.run("echo hi; ls /proc/self/fd | wc -l")["stdout"].startswith("hi\n")
 
 
+@activated
 def test_socket_activation_two(start, tmp_path):
     path = str(tmp_path / "s")
     a, b = listener(), listener(socket.AF_UNIX, path)
@@ -172,6 +179,7 @@ def test_socket_activation_two(start, tmp_path):
     b.close()
 
 
+@activated
 def test_socket_activation_for_another_process(start):
     """LISTEN_PID isn't ours: the descriptors aren't, either."""
     s = listener()
@@ -182,6 +190,7 @@ def test_socket_activation_for_another_process(start):
     s.close()
 
 
+@activated
 @pytest.mark.parametrize("count", ["0", "-1", "x", "99999"])
 def test_socket_activation_nonsense(start, count):
     s = listener()
@@ -194,6 +203,7 @@ def test_socket_activation_nonsense(start, count):
     s.close()
 
 
+@activated
 def test_not_a_listening_socket(start):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
@@ -202,8 +212,7 @@ def test_not_a_listening_socket(start):
 
 
 def test_front_restarts_share_the_listener(seat):
-    import signal
     port = seat.port
-    os.kill(seat.role("front").pid, signal.SIGKILL)
+    seat.kill(seat.role("front"))
     seat.wait_idle()
     assert seat.port == port and seat.request("GET", "/healthz").status == 200

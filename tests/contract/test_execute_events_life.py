@@ -1,7 +1,5 @@
 """POST /execute as events: consumers that stop, are slow or leave; shutdown; lost processes."""
 import os
-import pathlib
-import signal
 import socket
 
 import pytest
@@ -39,16 +37,15 @@ def test_a_reader_that_stops_stops_the_writer(start):
     # the daemon goes on, and holds next to nothing
     assert d.request("GET", "/healthz").status == 200
     assert d.put("f", b"x").status == 201
-    status = pathlib.Path(f"/proc/{d.role('front').pid}/status").read_text()
-    rss = int(status.split("VmHWM:")[1].split()[0])
+    rss = int(d.role("front").status()["VmHWM"].split()[0])
     assert rss < (64 << 10 if "ASAN_OPTIONS" in os.environ else 16 << 10), rss
     # and so does the command, once it is read again
-    before = int((d.ws / "wrote").read_text())
+    before = int(procs.wait_for("a count", (d.ws / "wrote").read_text))
     n = 0
     while n < 30 << 20:
         name, data = s.next()
         n += len(data.get("text", ""))
-    assert int((d.ws / "wrote").read_text()) > before
+    assert int(procs.wait_for("a count", (d.ws / "wrote").read_text)) > before
     s.conn.close()
     d.wait_no_strangers()
 
@@ -199,7 +196,7 @@ def test_a_lost_process_is_an_error_event(start, role):
     d = start()
     s = open_stream(d, "echo one; sleep 900")
     assert s.next() == ("start", {}) and s.next() == ("stdout", {"text": "one\n"})
-    os.kill(d.role(role).pid, signal.SIGKILL)
+    d.kill(d.role(role))
     name, data = s.next()
     assert name == "error" and set(data) == {"error", "code"} and data["code"] == "cell_lost"
     assert s.next() is None
@@ -213,7 +210,7 @@ def test_a_lost_front_closes_without_an_end(start):
     d = start()
     s = open_stream(d, "echo one; sleep 900")
     assert s.next() == ("start", {}) and s.next() == ("stdout", {"text": "one\n"})
-    os.kill(d.role("front").pid, signal.SIGKILL)
+    d.kill(d.role("front"))
     with pytest.raises(Closed):
         s.next()
     s.conn.close()
@@ -222,10 +219,10 @@ def test_a_lost_front_closes_without_an_end(start):
 
 
 def test_many_streams_leave_nothing_open(seat):
-    front = seat.role("front").pid
+    front = seat.role("front")
 
     def files():
-        return len(os.listdir(f"/proc/{front}/fd"))
+        return len(front.fds())
     seat.wait_idle()
     with seat.conn() as c:
         s = Stream(c).open("echo x")

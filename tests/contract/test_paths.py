@@ -47,6 +47,7 @@ def test_recursive_delete_of_bad_paths(seat, name):
     assert (seat.outside / "secret").exists() and os.path.exists("/etc/passwd")
 
 
+@pytest.mark.plan("root-root")
 def test_delete_everything_as_root(start):
     """The whole-host attack, with the most powerful plan. The fence is what makes it safe to try."""
     d = start(plan="root-root")
@@ -59,6 +60,8 @@ def test_delete_everything_as_root(start):
     assert int(d.run("ls /usr/bin | wc -l")["stdout"]) > 50
 
 
+@pytest.mark.host("is about the fence")
+@pytest.mark.plan("root-root")
 def test_the_fence_holds(start):
     """What the other tests rest on: in the fence the host is read-only, even for root."""
     d = start(plan="root-root")

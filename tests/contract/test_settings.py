@@ -79,6 +79,7 @@ def test_workspace_is_required_or_has_a_default(start):
         d.wait_up()
 
 
+@pytest.mark.plan("root-uid1000")
 def test_users_by_name(start):
     """Out of /etc/passwd and /etc/group."""
     games, mail = pwd.getpwnam("games"), grp.getgrnam("mail")
@@ -103,12 +104,14 @@ def test_workspace_a_file(start):
     ends_with_2(start(up=False, prepare=prepare), names.WORKSPACE)
 
 
+@pytest.mark.plan("user")
 def test_workspace_not_writable(start):
     def prepare(d):
         os.chmod(d.ws, 0o555)
     ends_with_2(start(up=False, plan="user", prepare=prepare), names.WORKSPACE)
 
 
+@pytest.mark.plan("user")
 def test_workspace_not_readable(start):
     def prepare(d):
         os.chown(d.ws, 0, 0)
@@ -222,6 +225,7 @@ def test_network_none(start):
     assert d.wait_exit()["status"] == 2 and "net-ns" in d.log()
 
 
+@pytest.mark.plan("root-root")
 def test_commands_as_root_must_be_accepted(start):
     d = start(up=False, env={"SALLYPORT_USER": "0:0"})
     report = d.wait_exit()

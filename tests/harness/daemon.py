@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-from . import names, procs
+from . import names, places, procs
 from .http import Closed, Conn, quote
 
 START_WAIT = 20.0
@@ -43,10 +43,16 @@ class Daemon:
     the user of commands. args: a list, or a function of the daemon that gives one. cgroup2: a folder of the
     host's cgroup2 tree that the daemon starts in and may write; pids: how many processes there may be."""
 
-    def __init__(self, plan="root-uid1000", env=None, args=("seat",), listen=(), tmpfs=(),
+    def __new__(cls, *args, **kw):
+        if cls is Daemon and places.HERE.box != "fence":
+            from . import containers
+            cls = containers.BOXES[places.HERE.box]
+        return super().__new__(cls)
+
+    def __init__(self, plan=None, env=None, args=("seat",), listen=(), tmpfs=(),
                  nofile=4096, prepare=None, small_disk=None, binary=None, nodes=(), proc_open=False,
                  files=(), cgroup2=None, pids=PIDS_MAX):
-        self.plan = plan
+        self.plan = plan = places.plan_or_usual(plan)
         uid, self.owner = names.PLANS[plan]["daemon"], names.PLANS[plan]["owner"]
         self.base = pathlib.Path(tempfile.mkdtemp(
             prefix="sp-test-", dir=os.environ.get("SALLYPORT_TEST_DIR", "/run")))
@@ -72,9 +78,12 @@ class Daemon:
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         full.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS",
                                                                  "LSAN_OPTIONS")})
+        full.update(places.HERE.env)
         full.update(env or {})
-        if plan == "root-root":  # refused without a word for it; a test of that gives one of its own
-            full[names.ACCEPT_MISSING] = ",".join(filter(None, (full.get(names.ACCEPT_MISSING), "uid")))
+        # Refused without a word for it; a test of that gives one of its own.
+        accept = [*places.HERE.accept, *(["uid"] if plan == "root-root" else [])]
+        if accept:
+            full[names.ACCEPT_MISSING] = ",".join(filter(None, (full.get(names.ACCEPT_MISSING), *accept)))
         full.update(self.late_env)
         self.env = {k: str(v) for k, v in full.items() if v is not None}
         self.port = None
@@ -93,7 +102,7 @@ class Daemon:
                 "env": self.env, "args": list(args), "uid": uid, "status_fd": status_w,
                 "listen_fds": fds, "nofile": nofile, "left_wait": 5.0,
                 "nodes": self.nodes, "proc_open": self.proc_open,
-                "files": [str(f) for f in self.files], "owner": self.owner,
+                "files": [str(f) for f in self.files], "owner": self.owner, **places.HERE.launch,
                 "tmpfs": [{"path": str(p), "options": o} for p, o in tmpfs],
                 "cgroups": [str(c / "cgroup.procs") for c in (self.cgroup, self.cgroup2) if c]}
         if self.cgroup2:
@@ -135,7 +144,11 @@ class Daemon:
         return self.exit
 
     def signal(self, number=signal.SIGTERM):
-        os.kill(self.main.pid, number)
+        self.kill(self.main, number)
+
+    def kill(self, proc, number=9):
+        """Signals a process that this daemon's procs(), role() or main gave."""
+        os.kill(proc.pid, number)
 
     def stop(self, expect=0):
         """SIGTERM, and what must hold afterwards."""
@@ -173,8 +186,10 @@ class Daemon:
                 except OSError:
                     return False
             procs.wait_for("the fence is empty", gone)
-        keep = os.environ.get("SALLYPORT_TEST_KEEP")
-        if not keep:
+        self.remove()
+
+    def remove(self):
+        if not os.environ.get("SALLYPORT_TEST_KEEP"):
             shutil.rmtree(self.base, ignore_errors=True)
 
     # ---- inside ----
@@ -195,6 +210,9 @@ class Daemon:
         return procs.wait_for("main", find)
 
     def procs(self):
+        if places.HERE.launch.get("pid1"):  # the daemon leads a namespace of its own
+            main = self.main
+            return [main, *procs.in_namespace(main.pid)]
         return procs.in_namespace(self.init_pid)
 
     def role(self, name):

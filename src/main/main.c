@@ -22,6 +22,8 @@ static int usage(FILE *out, int status)
           "       sallyport box        serve many identities, each with a workspace and a user id\n"
           "       sallyport check [--json]  tell which layers of confinement this host gives\n"
           "       sallyport policy     check policy files, show the built-in ones\n"
+          "       sallyport health [URL]  ask a seat, or http://ADDRESS:PORT or unix:PATH, for "
+          "/healthz\n"
           "       sallyport --help | --version\n\n"
           "Settings come from the environment; an empty one is as if it weren't there:\n",
           out);
@@ -33,6 +35,14 @@ static int usage(FILE *out, int status)
           "Whoever reaches the seat's socket may run commands: it has no authentication.\n",
           out);
     return fflush(out) == 0 ? status : 1;
+}
+
+/* By the names that pools give the file, which they start without an argument. */
+static bool dropped_in(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    name = slash == NULL ? name : slash + 1;
+    return strcmp(name, "sandbox") == 0 || strcmp(name, ".sandbox-agent") == 0;
 }
 
 /* So that no descriptor of ours ever gets a standard stream's number. */
@@ -107,6 +117,10 @@ int main(int argc, char **argv)
         return policy_command(argc - 2, argv + 2);
     if (argc >= 2 && strcmp(argv[1], "check") == 0)
         return check(argc - 2, argv + 2);
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "health") == 0)
+        return health(argc == 3 ? argv[2] : NULL, environ);
+    if (argc == 1 && dropped_in(argv[0]))
+        return serve(SP_MODE_SEAT);
     if (argc == 2) {
         if (strncmp(argv[1], "--role=", 7) == 0)
             return run_role(argv[1] + 7);

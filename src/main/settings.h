@@ -71,6 +71,9 @@ char *added_file(const char *path, size_t *len);
 /* policy.c: `sallyport policy ...`, argv from behind that word; the exit status. */
 int policy_command(int argc, char **argv);
 
+/* health.c: asks url, or the seat that has these settings, for /healthz. The exit status. */
+int health(const char *url, char *const *envp);
+
 /* config.c: everything of c that follows from s alone, with the workspace resolved and opened; the
  * box's folders are box.c's. */
 int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd, char *err,

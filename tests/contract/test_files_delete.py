@@ -170,6 +170,7 @@ def test_forbidden(seat, box):
     assert (top / "d" / "f").exists()
 
 
+@pytest.mark.host("mounts a file system with an owner")
 def test_mounts_are_not_entered(start):
     def prepare(d):
         (d.ws / "d" / "mnt").mkdir(parents=True)

@@ -262,6 +262,7 @@ def test_upload_during_a_command(seat, box):
     c.close()
 
 
+@pytest.mark.host("mounts a file system with an owner")
 def test_no_space(start):
     """The workspace is a file system of 2 MiB of its own."""
     d = start(small_disk="2m")

@@ -1,0 +1,161 @@
+/* health.c: `sallyport health`, for a container's HEALTHCHECK: asks a seat for /healthz, once.
+ * Needs no other program in the image. Trusts its arguments and environment; of the answer it
+ * believes the status alone. */
+#include "main/settings.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PATIENCE_S 5
+
+struct target {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_un un;
+    } at;
+    socklen_t len;
+};
+
+static bool unix_target(struct target *t, const char *path)
+{
+    t->at.un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    t->len = sizeof t->at.un;
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof t->at.un.sun_path)
+        return false;
+    memcpy(t->at.un.sun_path, path, n + 1);
+    return true;
+}
+
+/* An address that listens for all is asked at this machine's own. */
+static bool tcp_target(struct target *t, const char *host, uint16_t port)
+{
+    memset(&t->at, 0, sizeof t->at);
+    if (inet_pton(AF_INET6, host, &t->at.v6.sin6_addr) == 1) {
+        if (IN6_IS_ADDR_UNSPECIFIED(&t->at.v6.sin6_addr))
+            t->at.v6.sin6_addr = in6addr_loopback;
+        t->at.v6.sin6_family = AF_INET6;
+        t->at.v6.sin6_port = htons(port);
+        t->len = sizeof t->at.v6;
+        return true;
+    }
+    if (strcmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    if (inet_pton(AF_INET, host, &t->at.v4.sin_addr) != 1)
+        return false;
+    if (t->at.v4.sin_addr.s_addr == htonl(INADDR_ANY))
+        t->at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    t->at.v4.sin_family = AF_INET;
+    t->at.v4.sin_port = htons(port);
+    t->len = sizeof t->at.v4;
+    return true;
+}
+
+/* "http://ADDRESS[:PORT][/...]", an IPv6 address in brackets, or "unix:PATH". */
+static bool parse_url(struct target *t, const char *url)
+{
+    char host[INET6_ADDRSTRLEN + 2];
+    unsigned port = 80;
+    char end = '\0';
+    if (strncmp(url, "unix:", 5) == 0)
+        return unix_target(t, url + 5);
+    if (strncmp(url, "http://", 7) != 0)
+        return false;
+    url += 7;
+    bool v6 = *url == '[';
+    size_t n = strcspn(url + v6, v6 ? "]" : ":/");
+    if (n == 0 || n >= sizeof host || (v6 && url[n + 1] != ']'))
+        return false;
+    memcpy(host, url + v6, n);
+    host[n] = '\0';
+    const char *rest = url + n + (v6 ? 2 : 0);
+    if (*rest == ':' && (sscanf(rest, ":%5u%c", &port, &end) < 1 || port == 0 || port > 65535 ||
+                         (end != '\0' && end != '/')))
+        return false;
+    if (*rest != ':' && *rest != '/' && *rest != '\0')
+        return false;
+    return tcp_target(t, host, (uint16_t)port);
+}
+
+/* Where a seat with these settings listens: its socket, or its first address. */
+static bool from_settings(struct target *t, const struct settings *s)
+{
+    char host[INET6_ADDRSTRLEN];
+    if (s->socket != NULL && !s->port_given)
+        return unix_target(t, s->socket);
+    size_t n = s->bind == NULL ? 0 : strcspn(s->bind, ", ");
+    if (n >= sizeof host)
+        return false;
+    memcpy(host, n == 0 ? "0.0.0.0" : s->bind, n == 0 ? sizeof "0.0.0.0" : n);
+    if (n != 0)
+        host[n] = '\0';
+    return tcp_target(t, host, (uint16_t)s->port);
+}
+
+/* 0 and the answer's status, or -errno. */
+static int ask(const struct target *t, int *status)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+                                  "Connection: close\r\n\r\n";
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    char answer[64] = "";
+    size_t have = 0;
+    char end = '\0';
+    ssize_t n = -1;
+    int fd = socket(t->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int r = 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        connect(fd, &t->at.any, t->len) != 0 ||
+        send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
+        r = -errno;
+    while (r == 0 && have < sizeof answer - 1 &&
+           (n = recv(fd, answer + have, sizeof answer - 1 - have, 0)) > 0)
+        have += (size_t)n;
+    if (r == 0 && n < 0)
+        r = -errno;
+    close(fd);
+    answer[have] = '\0';
+    if (r == 0 && (sscanf(answer, "HTTP/1.%*1[01] %3d%c", status, &end) != 2 || end != ' '))
+        r = -EPROTO;
+    return r;
+}
+
+int health(const char *url, char *const *envp)
+{
+    char err[300];
+    struct settings s;
+    struct target t;
+    int status = 0;
+    if (url == NULL && settings_read(&s, SP_MODE_SEAT, envp, err, sizeof err) != 0) {
+        fprintf(stderr, "sallyport: %s\n", err);
+        return 2;
+    }
+    if (url != NULL ? !parse_url(&t, url) : !from_settings(&t, &s)) {
+        fprintf(stderr, "sallyport: %s\n",
+                url != NULL ? "health wants http://ADDRESS[:PORT] or unix:PATH."
+                            : "the settings name no one address to ask; give health its URL.");
+        return 2;
+    }
+    int r = ask(&t, &status);
+    if (r != 0) {
+        if (r == -EAGAIN || r == -EINPROGRESS)
+            r = -ETIMEDOUT;
+        fprintf(stderr, "sallyport: no answer: %s.\n", strerror(-r));
+        return 1;
+    }
+    if (status != 200)
+        fprintf(stderr, "sallyport: /healthz answers %d.\n", status);
+    return status == 200 ? 0 : 1;
+}

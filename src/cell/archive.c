@@ -207,7 +207,7 @@ static int put_entry(struct walk *w, const char *name, size_t prefix)
         return 0;
     }
     memcpy(w->path + prefix, name, n + 1);
-    if (fstatat(sp_descend_fd(&w->tree), name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+    if (fstatat(sp_descend_fd(&w->tree), name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         w->count->left_out += errno != ENOENT;
         return errno == ENOENT || errno == EACCES ? 0 : -errno;
     }

@@ -144,6 +144,8 @@ enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64
     pthread_mutex_lock(&turn);
     for (int i = 0; i < TRIES && err == -EAGAIN; i++)
         err = place(w, p, &e, &created);
+    if (err == 0 && e == SP_OK)
+        sp_put_unname(p); /* before the look: a name less changes the tag */
     if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0)
         err = -errno;
     pthread_mutex_unlock(&turn);

@@ -63,8 +63,8 @@ int sp_descend_fd(const struct sp_descend *d)
 
 static int stat_folder(int fd, struct statx *sx)
 {
-    if (statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT,
-              STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_MNT_ID, sx) != 0)
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_MNT_ID,
+              sx) != 0)
         return -errno;
     return 0;
 }

@@ -160,7 +160,7 @@ static void put_all(struct out *o, int dir, const struct sp_names *s, bool trunc
         struct stat st = {0};
         unsigned char type;
         const char *name = sp_names_get(s, i, &type);
-        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno == ENOENT)
                 continue; /* gone since we read the folder */
             /* A folder that may be read but not searched: the type is all there is to know. */

@@ -31,11 +31,16 @@ void sp_put_init(struct sp_put *p)
     p->quota = NULL;
 }
 
-void sp_put_drop(struct sp_put *p)
+void sp_put_unname(struct sp_put *p)
 {
     if (p->temp[0] != '\0')
         (void)unlinkat(p->parent, p->temp, 0); /* a command may have taken it away */
     p->temp[0] = '\0';
+}
+
+void sp_put_drop(struct sp_put *p)
+{
+    sp_put_unname(p);
     sp_quota_give(p->quota, p->taken);
     p->taken = 0;
     close_one(&p->pipe);

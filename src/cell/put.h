@@ -39,6 +39,8 @@ void sp_put_drop(struct sp_put *p);
  */
 enum sp_err sp_put_check(const struct sp_workspace *w, const struct sp_put *p, mode_t *mode);
 /* Random name for a file that can't be unnamed. 0 or -errno. */
+/* Takes the temporary name away, if there is one. */
+void sp_put_unname(struct sp_put *p);
 int sp_put_temp_name(char out[40]);
 
 #endif

@@ -76,7 +76,7 @@ static int one_entry(struct sp_descend *d, const struct sp_entry *e, struct tall
 {
     struct stat st;
     char name[NAME_MAX + 1];
-    if (fstatat(sp_descend_fd(d), e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
+    if (fstatat(sp_descend_fd(d), e->name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT || errno == EACCES ? 0 : -errno;
     if (!S_ISDIR(st.st_mode)) {
         count(t, &st);

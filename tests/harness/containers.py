@@ -131,7 +131,7 @@ class InsideProc(procs.Proc):
 class Gvisor(Container):
     def runsc(self):
         return ["runsc", "--root", "/run/sallyport-gvisor", "--platform", "ptrace", "--network", "host",
-                "--ignore-cgroups", "--host-uds", "all"]
+                "--ignore-cgroups", "--host-uds", "all", "--host-fifo", "open"]
 
     def command(self, uid, argv, tmpfs, nofile):
         bundle = self.base / "bundle"

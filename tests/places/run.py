@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""run.py [PLACE ...]: tests/places, and the contract tests in each place, two at a time. Prints a line for each
+place, and the whole log of one that fails. What a place leaves out is listed in its log."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from harness import places  # noqa: E402
+
+# Longest first, so that two lanes end together. "root" is what ./dev test runs.
+ORDER = ["gvisor", "podman-six-caps", "podman", "pid1", "six-caps", "user", "user-no-userns"]
+assert set(ORDER) == set(places.PLACES) - {"root"}
+
+
+def pytest(place, folder, paths):
+    # Below /run the folders' own path is a user's, too.
+    with tempfile.TemporaryDirectory(prefix="sallyport-places-", dir="/run") as room:
+        os.chmod(room, 0o755)
+        left_out = pathlib.Path(room) / "left-out"
+        env = {**os.environ, "SALLYPORT_TEST_PLACE": place, "SALLYPORT_TEST_DIR": room,
+               "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport")}
+        begun = time.monotonic()
+        log = folder / f"{place}.log"
+        with open(log, "wb") as out:
+            code = subprocess.run(["/usr/bin/python3", "-m", "pytest", "--rootdir=.", "-q", "-p", "no:cacheprovider",
+                                   *paths], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                                  stderr=subprocess.STDOUT, check=False).returncode
+        text = log.read_text(encoding="utf-8", errors="replace")
+        log.write_text(text + left_out.read_text(), encoding="utf-8")
+    counts = re.search(r"^(\d+ .*) in [0-9.]+s", text.splitlines()[-1] if text else "")
+    print(f"{place:16} {time.monotonic() - begun:5.0f} s  {counts[1] if counts else 'no result'}", flush=True)
+    return code, log, text
+
+
+def main():
+    wanted = sys.argv[1:] or ORDER
+    unknown = set(wanted) - set(places.PLACES)
+    if unknown:
+        raise SystemExit(f"there is no place {', '.join(sorted(unknown))}; there is {', '.join(places.PLACES)}")
+    folder = ROOT / "build" / "places"
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(2) as lanes:
+        jobs = [lanes.submit(pytest, p, folder, ["tests/contract", "tests/places/test_place.py"]) for p in wanted]
+        if not sys.argv[1:]:
+            jobs.append(lanes.submit(pytest, "root", folder, ["tests/places"]))
+        for job in jobs:
+            code, log, text = job.result()
+            if code != 0:
+                failed.append((log, text))
+    for log, text in failed:
+        print(f"---- {log}\n{text[-20000:]}")
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -72,13 +72,6 @@ bool sp_tree_reap(pid_t shell, int *status, bool *ended)
     }
 }
 
-bool sp_tree_gone(const struct sp_tree *t)
-{
-    if (t->adopts || t->method != SP_TREE_KILL_ALL)
-        return true;
-    return kill(-1, SIGKILL) != 0 && errno == ESRCH;
-}
-
 /* ---- the walk ---- */
 
 static int add(struct sp_tree *t, pid_t pid, pid_t parent)
@@ -174,6 +167,47 @@ static void list_all(struct sp_tree *t)
             pid_t parent = parent_of(t, e->d_name);
             if (parent > 0 && add(t, (pid_t)strtol(e->d_name, NULL, 10), parent) != 0)
                 return;
+        }
+    }
+}
+
+/* Alive and of our user. The fields come in this order; a name's line breaks are escaped. */
+static bool lives_as_us(const struct sp_tree *t, const char *pid)
+{
+    char path[32], buf[1536];
+    unsigned uid = 0, threads = 0;
+    snprintf(path, sizeof path, "%.12s/status", pid);
+    if (read_at(t->proc, path, buf, sizeof buf) <= 0)
+        return false;
+    const char *state = strstr(buf, "\nState:\t"), *ids = strstr(buf, "\nUid:\t"),
+               *count = strstr(buf, "\nThreads:\t");
+    if (ids == NULL || sscanf(ids + 6, "%u", &uid) != 1 || uid != geteuid())
+        return false;
+    /* A zombie is dead unless other threads of it go on. */
+    return state == NULL || state[8] != 'Z' ||
+           (count != NULL && sscanf(count + 10, "%u", &threads) == 1 && threads > 1);
+}
+
+bool sp_tree_gone(const struct sp_tree *t)
+{
+    _Alignas(8) char buf[16 << 10];
+    if (t->adopts || t->method != SP_TREE_KILL_ALL)
+        return true;
+    if (kill(-1, SIGKILL) != 0)
+        return errno == ESRCH;
+    /* It hit someone, or (on Linux) met others who are none of its business. */
+    if (t->proc < 0 || lseek(t->proc, 0, SEEK_SET) != 0)
+        return false;
+    for (;;) {
+        long n = syscall(SYS_getdents64, t->proc, buf, sizeof buf);
+        if (n <= 0)
+            return n == 0;
+        for (long i = 0; i < n;) {
+            const struct dirent64 *e = (const void *)(buf + i);
+            i += e->d_reclen;
+            if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != (int)t->self &&
+                lives_as_us(t, e->d_name))
+                return false;
         }
     }
 }

@@ -42,7 +42,7 @@ void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs);
  * *status to its wait status. */
 bool sp_tree_reap(pid_t shell, int *status, bool *ended);
 /* Once sp_tree_reap says so: true if none is left anywhere. Where orphans become another's children
- * no child says nothing; kill(-1) finds them, and kills. */
+ * no child says nothing: kills all of our user then, and looks for any that lives. */
 bool sp_tree_gone(const struct sp_tree *t);
 void sp_tree_begin(struct sp_tree *t, pid_t shell);
 /* One bounded round of signals, to be repeated after each SIGCHLD or the returned milliseconds (1

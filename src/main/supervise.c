@@ -90,10 +90,24 @@ static bool broker_lost(const struct super *s)
     return s->broker.pid == 0 || s->broker.chan.fd < 0;
 }
 
+/* It ended because the broker did. */
+static bool no_broker(const struct child *front)
+{
+    return front->pid == 0 && WIFEXITED(front->status) &&
+           WEXITSTATUS(front->status) == SP_EXIT_NO_BROKER;
+}
+
+/* Not its own death: it isn't counted, and not taken back twice. */
+static void forgive(struct child *front)
+{
+    front->ndeaths--;
+    front->status = 0;
+}
+
 static bool replace_front(struct super *s)
 {
     /* A front that ended because the broker did may be seen before it. */
-    bool says_so = WIFEXITED(s->front.status) && WEXITSTATUS(s->front.status) == SP_EXIT_NO_BROKER;
+    bool says_so = no_broker(&s->front);
     uint64_t end = main_now_ms() + (says_so ? BROKER_NEWS_MS : 0);
     do
         pump(s, end);
@@ -101,7 +115,7 @@ static bool replace_front(struct super *s)
     if (s->stops > 0)
         return true;
     if (broker_lost(s)) { /* there is more to do than that, and the death isn't the front's own */
-        s->front.ndeaths--;
+        forgive(&s->front);
         return true;
     }
     tell_death(&s->front);
@@ -125,6 +139,8 @@ static bool replace_all(struct super *s)
     (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, 0);
     end_child(s, &s->broker);
     tell_death(&s->broker);
+    if (no_broker(&s->front)) /* both were seen at once */
+        forgive(&s->front);
     unsigned own_deaths = s->front.ndeaths;
     (void)await_end(s, &s->front, main_now_ms() + FRONT_LAST_WORDS_MS, 0);
     end_child(s, &s->front);

@@ -245,6 +245,7 @@ def test_shell_gone(start):
     check("/execute", "post", a)
 
 
+@pytest.mark.host("mounts a file system with an owner")
 def test_no_space(start):
     d = start(small_disk="1m")
     a = d.put("f", b"x" * 4000000)
@@ -252,6 +253,7 @@ def test_no_space(start):
     check("/files/{path}", "put", a)
 
 
+@pytest.mark.plan("user")
 def test_an_unreadable_workspace(start):
     d = start(plan="user")
     d.run("chmod 0300 .")

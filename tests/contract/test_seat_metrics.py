@@ -1,8 +1,6 @@
 """GET /metrics: off unless asked for, in the text format that promtool accepts, with numbers that
 are exactly what happened."""
-import os
 import re
-import signal
 import subprocess
 
 import pytest
@@ -163,14 +161,14 @@ def test_restarts(fresh):
     def front():
         return fresh.role("front").nspid
     old = front()
-    os.kill(fresh.role("front").pid, signal.SIGKILL)
+    fresh.kill(fresh.role("front"))
     procs.wait_for("a new front", lambda: front() != old)
     got = scrape(fresh)
     assert got['sallyport_restarts_total{role="front"}'] == 1
     assert got['sallyport_restarts_total{role="broker"}'] == 0
-    broker = fresh.role("broker").pid
-    os.kill(broker, signal.SIGKILL)
-    procs.wait_for("a new broker", lambda: fresh.role("broker").pid != broker)
+    broker = fresh.role("broker")
+    fresh.kill(broker)
+    procs.wait_for("a new broker", lambda: fresh.role("broker").pid != broker.pid)
     fresh.wait_idle()
     got = scrape(fresh)
     assert got['sallyport_restarts_total{role="front"}'] == 1

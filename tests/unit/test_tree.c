@@ -18,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum way { BY_SCOPE, BY_UID, BY_WALK, WAYS };
+/* BY_UID_ALONE: orphans go to the first process, as in gVisor. */
+enum way { BY_SCOPE, BY_UID, BY_WALK, BY_UID_ALONE, WAYS };
 
 static struct sp_tree tree;
 static int ready[2]; /* a child writes when it has done its worst */
@@ -170,12 +171,13 @@ static void become_cell(enum way way)
     /* The bomb's bound: of the uid, so that it doesn't fill the machine's process table. */
     struct rlimit procs = {600, 600};
     ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
-    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, way != BY_UID_ALONE), 0);
     private_drop_ids();
     ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &procs), 0);
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(proc, 0);
-    sp_tree_init(&tree, proc, way == BY_SCOPE, way == BY_UID);
+    sp_tree_init(&tree, proc, way == BY_SCOPE, way == BY_UID || way == BY_UID_ALONE);
+    ck_assert_int_eq(tree.adopts, way != BY_UID_ALONE);
     ck_assert_int_eq(tree.proc, proc);
     ck_assert_int_eq(tree.method, way == BY_WALK ? SP_TREE_WALK : SP_TREE_KILL_ALL);
     if (way == BY_SCOPE) {
@@ -190,7 +192,7 @@ static void kill_until_gone(pid_t shell)
     bool ended = false;
     uint64_t until = private_now_ms() + 60000;
     sp_tree_begin(&tree, shell);
-    while (!sp_tree_reap(shell, &status, &ended)) {
+    while (!sp_tree_reap(shell, &status, &ended) || !sp_tree_gone(&tree)) {
         int ms = sp_tree_kill(&tree);
         ck_assert_int_ge(ms, 1);
         ck_assert_int_le(ms, 50);

@@ -87,10 +87,10 @@ static int fail(struct sp_cgroup *g, int r, const char *why, const char *fix)
 
 static void remove_dirs(const char *base)
 {
-    char path[4096 + 64];
-    (void)snprintf(path, sizeof path, "%.4096s/commands", base);
+    char path[4096 + 128];
+    (void)snprintf(path, sizeof path, "%s/commands", base);
     (void)rmdir(path);
-    (void)snprintf(path, sizeof path, "%.4096s/daemon", base);
+    (void)snprintf(path, sizeof path, "%s/daemon", base);
     (void)rmdir(path);
     (void)rmdir(base);
 }

@@ -2,12 +2,14 @@
  * end, the end of all it started, and only then EXITED. Trusts the broker's order of messages but
  * checks it; trusts nothing of the command. */
 #include "cell/cell.h"
+#include "cell/ipc.h"
 #include "cell/resolve.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -215,6 +217,8 @@ static bool exited(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
     sp_tree_end(&x->tree);
+    if ((c->config->cell_ns & CLONE_NEWIPC) != 0)
+        sp_ipc_clear();
     if (ran_out(c))
         x->exit_flags |= SP_EXIT_OOM;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};

@@ -170,6 +170,8 @@ enum sp_layer {
     SP_LAYER_FRONT_ROOT,
     SP_LAYER_COUNT
 };
+/* As SALLYPORT_ACCEPT_MISSING names it. */
+const char *sp_layer_name(enum sp_layer l);
 struct sp_layer_state {
     const char *name; /* as SALLYPORT_ACCEPT_MISSING names it */
     bool active;

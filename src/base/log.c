@@ -19,11 +19,17 @@
 
 static const char *log_role = "?";
 static enum sp_log_level log_level = SP_LOG_INFO;
+static bool log_json;
 
 void sp_log_init(const char *role, enum sp_log_level level)
 {
     log_role = role;
     log_level = level;
+}
+
+void sp_log_as_json(bool on)
+{
+    log_json = on;
 }
 
 /* Well-formed, and neither a C1 control, a line or paragraph separator, nor a bidi control. */
@@ -65,35 +71,80 @@ static size_t escape(const char *in, size_t n, char *out, size_t cap)
     return to;
 }
 
-void sp_log(enum sp_log_level l, const char *fmt, ...)
+/* Puts the line's beginning; the rest is for the message. */
+static size_t begin(char *line, size_t cap, enum sp_log_level l)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    if (l > log_level)
-        return;
-    int saved = errno;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct sp_civil c = sp_civil_from(now.tv_sec);
+    const char *level = l >= SP_LOG_ERROR && l <= SP_LOG_DEBUG ? names[l] : "?";
+    int n = snprintf(
+        line, cap,
+        log_json ? "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ\",\"role\":\"%s\","
+                   "\"level\":\"%s\",\"message\":\""
+                 : "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %s ",
+        c.year, c.month, c.day, c.hour, c.minute, c.second, now.tv_nsec / 1000000, log_role, level);
+    return n < 0 ? 0 : (size_t)n < 200 ? (size_t)n : 200;
+}
 
+static void put(char *line, size_t at)
+{
+    line[at++] = '\n';
+    while (write(STDERR_FILENO, line, at) < 0 && errno == EINTR)
+        ;
+}
+
+void sp_log(enum sp_log_level l, const char *fmt, ...)
+{
+    if (l > log_level)
+        return;
+    int saved = errno;
     char text[TEXT_MAX], line[LINE_MAX_BYTES];
+    size_t at = begin(line, sizeof line, l), used = 0;
     errno = saved; /* for %m */
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-
-    int head = snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %s ", c.year,
-                        c.month, c.day, c.hour, c.minute, c.second, now.tv_nsec / 1000000, log_role,
-                        l >= SP_LOG_ERROR && l <= SP_LOG_DEBUG ? names[l] : "?");
-    size_t at = head < 0 ? 0 : (size_t)head < 200 ? (size_t)head : 200;
-    at += escape(text, len, line + at, sizeof line - at - 4);
-    if (n < 0 || (size_t)n >= sizeof text) {
+    if (log_json)
+        at += sp_json_escape(text, len, line + at, sizeof line - at - 8, &used);
+    else
+        at += escape(text, len, line + at, sizeof line - at - 4);
+    if (n < 0 || (size_t)n >= sizeof text || (log_json && used < len)) {
         memcpy(line + at, "...", 3);
         at += 3;
     }
-    line[at++] = '\n';
-    while (write(STDERR_FILENO, line, at) < 0 && errno == EINTR)
-        ;
+    if (log_json) {
+        memcpy(line + at, "\"}", 2);
+        at += 2;
+    }
+    put(line, at);
+    errno = saved;
+}
+
+void sp_log_request(const struct sp_log_request *r)
+{
+    if (log_level < SP_LOG_INFO)
+        return;
+    int saved = errno;
+    char line[LINE_MAX_BYTES], status[8] = "null", who[16] = "null";
+    size_t at = begin(line, sizeof line, SP_LOG_INFO);
+    const char *quote = log_json ? "\"" : "";
+    if (r->status != 0)
+        (void)snprintf(status, sizeof status, "%d", r->status);
+    if (r->identity[0] != '\0')
+        (void)snprintf(who, sizeof who, "%s%.8s%s", quote, r->identity, quote);
+    int n = snprintf(
+        line + at, sizeof line - at - 2,
+        log_json ? "request\",\"id\":%llu,\"method\":\"%s\",\"route\":\"%s\",\"status\":%s,"
+                   "\"bytes\":%llu,\"duration_ms\":%llu.%03u,\"identity\":%s}"
+                 : "request id=%llu method=%s route=%s status=%s bytes=%llu "
+                   "duration_ms=%llu.%03u identity=%s",
+        (unsigned long long)r->id, r->method, r->route, status, (unsigned long long)r->bytes,
+        (unsigned long long)(r->duration_us / 1000), (unsigned)(r->duration_us % 1000), who);
+    if (n > 0)
+        put(line, at + (size_t)n);
     errno = saved;
 }

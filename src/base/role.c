@@ -53,6 +53,7 @@ const struct sp_config *sp_config_load(void)
         sp_log(SP_LOG_ERROR, "the settings handed down are not of this version");
         _exit(2);
     }
+    sp_log_as_json(((const struct sp_config *)p)->log_json);
     return p;
 }
 

@@ -26,6 +26,11 @@ static const char *const names[SP_LAYER_COUNT] = {
     [SP_LAYER_FRONT_ROOT] = "front-root",
 };
 
+const char *sp_layer_name(enum sp_layer l)
+{
+    return names[l];
+}
+
 struct choice {
     bool named[SP_LAYER_COUNT];
 };

@@ -17,6 +17,9 @@ bool box_wrong_kind(struct conn *c, bool listing);
 /* All as JSON strings, a comma between. Bytes written. */
 size_t box_routes(char *out, size_t cap);
 
+/* A line for the request at hand, before it is freed; status 0: it got no answer. */
+void box_log(struct conn *c, int status);
+
 /* boxinfo.c: what the box says of itself */
 void box_health(struct conn *c);
 void box_capabilities(struct conn *c);

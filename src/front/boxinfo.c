@@ -6,6 +6,8 @@
 
 #include "sallyport/box.h"
 #include "sallyport/confine.h"
+#include "sallyport/log.h"
+#include "sallyport/sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,30 @@ static uint64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+void box_log(struct conn *c, int status)
+{
+    static const char *const methods[] = {
+        [SP_M_GET] = "GET",        [SP_M_HEAD] = "HEAD",     [SP_M_PUT] = "PUT",
+        [SP_M_POST] = "POST",      [SP_M_DELETE] = "DELETE", [SP_M_OTHER] = "other",
+        [SP_M_UNKNOWN] = "unknown"};
+    static uint64_t last_id;
+    char hex[2 * SP_KEY_LEN + 1] = "";
+    if (front.cfg->mode != SP_MODE_BOX || c->began_us == 0)
+        return;
+    if (c->space != NULL) /* a client named it */
+        sp_hex(c->key, SP_KEY_LEN, hex);
+    bool understood = c->head.path.p != NULL;
+    const struct sp_log_request r = {.id = ++last_id,
+                                     .method = understood ? methods[c->head.method] : "none",
+                                     .route = c->route != NULL ? c->route : "none",
+                                     .identity = hex,
+                                     .status = status,
+                                     .bytes = c->bytes_out,
+                                     .duration_us = metrics_now_us() - c->began_us};
+    sp_log_request(&r);
+    c->bytes_out = 0;
 }
 
 static bool plain(struct conn *c)
@@ -96,13 +122,6 @@ void box_probe_dropped(struct conn *c)
 
 void box_capabilities(struct conn *c)
 {
-    static const char *const layers[SP_LAYER_COUNT] = {[SP_LAYER_NO_NEW_PRIVS] = "no-new-privs",
-                                                       [SP_LAYER_CAPS] = "caps",
-                                                       [SP_LAYER_UID] = "uid",
-                                                       [SP_LAYER_SECCOMP] = "seccomp",
-                                                       [SP_LAYER_LANDLOCK] = "landlock",
-                                                       [SP_LAYER_SIGNAL_SCOPE] = "signal-scope",
-                                                       [SP_LAYER_OPENAT2] = "openat2"};
     const struct sp_config *f = front.cfg;
     char json[2048];
     if (!plain(c))
@@ -119,10 +138,10 @@ void box_capabilities(struct conn *c)
     size_t at = (size_t)n;
     bool first = true;
     for (unsigned i = 0; i < SP_LAYER_COUNT; i++) {
-        if ((f->layers & 1u << i) == 0 || layers[i] == NULL)
+        if ((f->layers & 1u << i) == 0)
             continue;
-        at +=
-            (size_t)snprintf(json + at, sizeof json - at, "%s\"%s\"", first ? "" : ",", layers[i]);
+        at += (size_t)snprintf(json + at, sizeof json - at, "%s\"%s\"", first ? "" : ",",
+                               sp_layer_name((enum sp_layer)i));
         first = false;
     }
     at += (size_t)snprintf(json + at, sizeof json - at, "],\"routes\":[");

@@ -352,7 +352,8 @@ static void begin_linger(struct conn *c)
 
 void conn_request_done(struct conn *c)
 {
-    if (front.cfg->log_requests)
+    box_log(c, c->status);
+    if (front.cfg->log_requests && front.cfg->mode == SP_MODE_SEAT)
         sp_log(SP_LOG_INFO, "request method=%d status=%d path=%.*s", (int)c->head.method, c->status,
                c->head.path.p == NULL ? 0 : (int)c->head.path.n,
                c->head.path.p == NULL ? "" : c->head.path.p);
@@ -388,6 +389,7 @@ void conn_close(struct conn *c)
         return;
     link_forget(c, true);
     conn_clock(c, CLOCK_NONE);
+    box_log(c, 0);
     free_request(c);
     if (c->began_us != 0)
         metrics_aborted(c->kind);

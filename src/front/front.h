@@ -123,9 +123,10 @@ struct conn {
     bool has_key;
     bool probe; /* /ready's own command */
     uint8_t key[SP_KEY_LEN];
-    char *space;       /* path of the key's workspace, owned */
-    const char *route; /* NULL: none of ours */
-    enum want want;    /* what a path has to be */
+    char *space;        /* path of the key's workspace, owned */
+    const char *route;  /* NULL: none of ours */
+    uint64_t bytes_out; /* of the answer */
+    enum want want;     /* what a path has to be */
 
     /* the answer */
     int status;

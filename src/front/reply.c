@@ -212,6 +212,7 @@ int reply_flush(struct conn *c)
         if (n < 0)
             return errno == EAGAIN ? 0 : -1;
         c->out_pos += (size_t)n;
+        c->bytes_out += (uint64_t)n;
         conn_progress(c, (size_t)n);
     }
     c->out_len = c->out_pos = 0;
@@ -233,6 +234,7 @@ static int flush_file(struct conn *c)
             return -1; /* the file shrank: the promised length can't be kept */
         c->file_pos += (uint64_t)n;
         c->file_left -= (uint64_t)n;
+        c->bytes_out += (uint64_t)n;
         turn += (uint64_t)n;
         conn_progress(c, (size_t)n);
     }

@@ -2,6 +2,7 @@
  * Everything that can be refused is refused here. Trusts the operator, and root's folders. */
 #include "main/box.h"
 
+#include "sallyport/log.h"
 #include "sallyport/sha256.h"
 
 #include <errno.h>
@@ -168,6 +169,7 @@ int box_prepare(const struct settings *s, struct sp_config *c, int *workspaces_f
     c->sweep_interval_ms = s->sweep_interval;
     c->cell_idle_ms = s->cell_idle;
     c->log_json = s->log_json != 0;
+    sp_log_as_json(c->log_json);
     if (read_keys(s->api_key, c, err, errlen) != 0 || box_choose_ids(s, c, err, errlen) != 0 ||
         open_folders(s, c, workspaces_fd, err, errlen) != 0)
         return -1;

@@ -2,7 +2,7 @@
 import pytest
 
 from harness import procs
-from harness.box import UID_MAX, UID_MIN
+from harness.box import UID_MAX, UID_MIN, Box
 
 A, B = ("iso-a",), ("iso-b",)
 
@@ -74,3 +74,73 @@ def test_no_privilege(box):
 def test_environment_tells_nothing(box):
     env = box.sh("env", who=A)["stdout"]
     assert "RUNBOX" not in env and "SALLYPORT" not in env
+
+
+# ---- what else there is to share: under every kind of isolation that this host gives ----
+
+@pytest.fixture(scope="module", params=["auto", "basic"])
+def kind(request):
+    b = Box(env={"SALLYPORT_ISOLATION": request.param})
+    b.wait_up()
+    yield b
+    b.stop()
+
+
+def layers(b):
+    return set(b.call("GET", "/v1/capabilities").json["layers"])
+
+
+def test_tmp(kind):
+    kind.sh("echo of-a > /tmp/x; chmod 600 /tmp/x; echo of-a > /dev/shm/x; chmod 600 /dev/shm/x", who=A)
+    r = kind.sh("cat /tmp/x /dev/shm/x; rm -f /tmp/x /dev/shm/x; echo mine > /tmp/x", who=B)
+    assert "of-a" not in r["stdout"]
+    if "view" in layers(kind):
+        assert r["exit_code"] == 0
+        assert kind.sh("ls -A /tmp", who=A)["stdout"].split() == ["x"]
+    assert kind.sh("cat /tmp/x /dev/shm/x", who=A)["stdout"] == "of-a\nof-a\n"
+
+
+def test_proc(kind):
+    c = kind.send_exec("touch up; sleep 4321", who=A)
+    procs.wait_for("it runs", (kind.workspace(*A) / "up").exists)
+    r = kind.sh("cat /proc/[0-9]*/environ /proc/[0-9]*/maps 2>/dev/null | grep -a %s; "
+                "kill -9 -1; ls -l /proc/[0-9]*/cwd" % kind.workspace(*A).name, who=B)
+    assert kind.workspace(*A).name not in r["stdout"]
+    if "pid-ns" in layers(kind):
+        assert "4321" not in kind.sh("cat /proc/[0-9]*/cmdline", who=B)["stdout"]
+    assert any("4321" in p.cmdline for p in kind.procs())
+    c.close()
+
+
+def test_ipc(kind):
+    made = kind.sh("ipcmk -M 4096 -p 0600; ipcmk -Q -p 0600; ipcmk -S 1 -p 0600", who=A)
+    assert made["exit_code"] == 0
+    owner = kind.sh("id -u", who=A)["stdout"].strip()
+    kind.sh("ipcrm -a; true", who=B)
+    assert kind.sh("ipcs -m -q -s | grep -c %s" % owner, who=A)["stdout"].strip() in ("3", "0")
+    if "ipc-ns" in layers(kind):
+        assert owner not in kind.sh("ipcs -m -q -s", who=B)["stdout"]
+
+
+def test_abstract_sockets(kind):
+    """Landlock's scope, or a network of one's own, keeps them apart."""
+    if not layers(kind) & {"signal-scope", "net-ns"}:
+        return
+    c = kind.send_exec("exec python3 -c \"import socket,os; s=socket.socket(socket.AF_UNIX);"
+                       "s.bind('\\0sp-box-test'); s.listen(); open('up','w').close();"
+                       "s.accept()\"", who=A)
+    procs.wait_for("it listens", (kind.workspace(*A) / "up").exists)
+    kind.sh("rm -f up", who=("iso-c",))
+    r = kind.sh("python3 -c \"import socket; s=socket.socket(socket.AF_UNIX);"
+                "s.connect('\\0sp-box-test')\"", who=B)
+    assert r["exit_code"] == 1 and "Error" in r["stderr"]
+    c.close()
+
+
+def test_only_its_own_workspace(kind):
+    kind.sh("true", who=A)
+    r = kind.sh(f"ls {kind.workspace(*A).parent} 2>&1; ls -d {kind.workspace(*A)} 2>&1", who=B)
+    if "view" in layers(kind):
+        names = r["stdout"].split("ls:")[0].split()
+        assert kind.workspace(*A).name not in names
+    assert kind.sh("echo $PWD", who=B)["stdout"].strip() == str(kind.workspace(*B))

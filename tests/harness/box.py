@@ -42,7 +42,7 @@ class Box(Daemon):
                 d.late_env["RUNBOX_ROOT"] = str(d.root)
             if prepare:
                 prepare(d)
-        super().__init__(plan="root-uid1000", env=settings, args=("box",), prepare=first, **kw)
+        super().__init__(plan="user" if kw.pop("uid", 0) else "root-uid1000", env=settings, args=("box",), prepare=first, **kw)
 
     # ---- life ----
     def kill_everything(self):

@@ -41,6 +41,26 @@ START_TEST(form)
 }
 END_TEST
 
+/* Whatever is said, a line is one JSON object. */
+START_TEST(json)
+{
+    char line[4096];
+    sp_log_init("front", SP_LOG_INFO);
+    sp_log_as_json(true);
+    (void)logged(SP_LOG_WARN, "a\"\\\n\x1b\xff", line, sizeof line);
+    ck_assert_int_eq(strncmp(line, "{\"time\":\"2", 10), 0);
+    ck_assert_str_eq(line + strlen("{\"time\":\"2026-11-29T22:00:00.000Z\""),
+                     ",\"role\":\"front\",\"level\":\"warn\",\"message\":\"said a\\\"\\\\\\n\\u001b"
+                     "\xef\xbf\xbd\"}\n");
+    static char many[4000];
+    memset(many, '"', sizeof many - 1);
+    size_t n = logged(SP_LOG_WARN, many, line, sizeof line);
+    ck_assert_uint_le(n, 2048);
+    ck_assert_str_eq(line + n - 6, "...\"}\n");
+    sp_log_as_json(false);
+}
+END_TEST
+
 START_TEST(escaped)
 {
     static const struct {
@@ -81,4 +101,4 @@ START_TEST(bounded)
 }
 END_TEST
 
-UNIT_MAIN("log", form, escaped, bounded)
+UNIT_MAIN("log", form, json, escaped, bounded)

@@ -6,7 +6,7 @@ import pytest
 from harness import names
 
 
-def check(start, *args, status=0, plan="root-uid1000", **env):
+def check(start, *args, status=0, plan=None, **env):
     d = start(up=False, plan=plan, args=("check", *args), env=env)
     assert d.wait_exit()["status"] == status, d.log()
     return (d.base / "stdout").read_text(), d.log()
@@ -35,6 +35,8 @@ def test_what_is_off_has_a_fix(start, layer):
     assert f"fix: {found['fix']}" in table
 
 
+@pytest.mark.layers("landlock", "view")
+@pytest.mark.plan("root-uid1000")
 def test_a_refusal_is_told(start):
     out, log = check(start, "--json", status=2, **{names.TEST_DISABLE: "landlock,view"})
     plan_json = json.loads(out)

@@ -33,7 +33,7 @@ PLACES = {
     "podman-six-caps": Place(ROOT_PLANS, box="podman", caps=SIX),
     # Its kernel gives orphans to the first process alone: commands need a user of their own.
     "gvisor": Place(("root-uid1000",), box="gvisor", caps=(*SIX, "SYS_ADMIN"),
-                    accept=("landlock", "signal-scope"), env={"SALLYPORT_USER": "1000:1000"}),
+                    accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": "1000:1000"}),
 }
 NAME = os.environ.get("SALLYPORT_TEST_PLACE") or "root"
 if NAME not in PLACES:
@@ -61,5 +61,7 @@ def why_not(item):
     lacking = sorted(asked - set(HERE.plans))
     if lacking:
         return f"no plan {', '.join(lacking)} here"
-    lacking = sorted(v for v in params.values() if isinstance(v, str) and v in HERE.accept)
+    asked = {a for mark in item.iter_markers("layers") for a in mark.args}
+    asked |= {v for v in params.values() if isinstance(v, str)}
+    lacking = sorted(asked & set(HERE.accept))
     return f"no layer {', '.join(lacking)} here" if lacking else None

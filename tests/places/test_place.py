@@ -19,7 +19,7 @@ def test_who_the_daemon_is(start):
 def test_what_it_was_given(start):
     r = start().run("grep CapBnd /proc/self/status; touch /etc/x; uname -r")
     bound = int(r["stdout"].split()[1], 16)
-    assert bound == BOUNDING.get(places.NAME, bound)
+    assert bound & ~BOUNDING.get(places.NAME, bound) == 0  # a namespace of its own leaves less
     assert (r["stdout"].split()[-1] == "4.4.0") is (places.HERE.box == "gvisor")  # what gVisor says of itself
     assert r["stderr"]
 

@@ -3,15 +3,9 @@ import re
 import struct
 import zlib
 
-PAGE = """<!doctype html><html><body style="margin:0;background:#ff0000"><div id="d" style="width:50px;height:40px;background:#0000ff"></div>
-<script>
-const put = (t) => { const p = document.createElement("p"); p.textContent = t; document.body.append(p); };
-put("sum " + [...Array(100).keys()].reduce((a, b) => a + b)); put("size " + d.offsetWidth + "x" + d.offsetHeight);
-const m = new WebAssembly.Module(Uint8Array.from([0,97,115,109,1,0,0,0,1,7,1,96,2,127,127,1,127,3,2,1,0,7,7,1,3,97,100,100,0,0,10,9,1,7,0,32,0,32,1,106,11]));
-put("wasm " + new WebAssembly.Instance(m).exports.add(40, 2));
-const w = new Worker(URL.createObjectURL(new Blob(["postMessage(6*7)"]))); w.onmessage = (e) => put("worker " + e.data);
-</script></body></html>
-"""
+import data_files as data
+
+PAGE = data.tree("", "page.html")
 CHROMIUM = "chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=20000 --user-data-dir=$PWD/profile"
 
 
@@ -23,16 +17,16 @@ def no_chatter(text):
 def pixels(png):
     """Width, height and the rows of an 8-bit RGB or RGBA picture, as lists of (r, g, b)."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    at, data = 8, b""
+    at, packed = 8, b""
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at:at + 8])
         body = png[at + 8:at + 8 + size]
         if kind == b"IHDR":
             width, height, depth, colour = struct.unpack(">IIBB", body[:10])
             assert depth == 8 and colour in (2, 6)
-        data += body if kind == b"IDAT" else b""
+        packed += body if kind == b"IDAT" else b""
         at += size + 12
-    raw, n = zlib.decompress(data), 3 if colour == 2 else 4
+    raw, n = zlib.decompress(packed), 3 if colour == 2 else 4
     rows, before = [], bytes(width * n)
     for y in range(height):
         kind, line = raw[y * (width * n + 1)], bytearray(raw[y * (width * n + 1) + 1:(y + 1) * (width * n + 1)])
@@ -46,14 +40,14 @@ def pixels(png):
 
 
 def test_dump_dom(twin):
-    out, *_ = twin.run(f"{CHROMIUM} --dump-dom file://$PWD/page.html", {"page.html": PAGE}, clean=no_chatter)
+    out, *_ = twin.run(f"{CHROMIUM} --dump-dom file://$PWD/page.html", PAGE, clean=no_chatter)
     for text in ("<p>sum 4950</p>", "<p>size 50x40</p>", "<p>wasm 42</p>", "<p>worker 42</p>"):
         assert text in out
 
 
 def test_screenshot(twin):
     _, inside, bare = twin.run(f"{CHROMIUM} --screenshot=$PWD/shot.png --window-size=200,100 --hide-scrollbars file://$PWD/page.html",
-                               {"page.html": PAGE}, clean=no_chatter)
+                               PAGE, clean=no_chatter)
     for ws in (inside, bare):
         width, height, rows = pixels((ws / "shot.png").read_bytes())
         assert (width, height) == (200, 100) and rows[10][10] == (0, 0, 255) and rows[10][150] == (255, 0, 0)
@@ -63,7 +57,9 @@ def test_screenshot(twin):
 def test_pdf_of_a_page_from_a_server(twin):
     """The network service of the browser and a server of the same command; the profile is the default one in HOME."""
     _, inside, _ = twin.run(r"""
-        python3 -m http.server --bind 127.0.0.1 0 >srv 2>/dev/null & until grep -q port srv 2>/dev/null; do sleep 0.02; done
-        chromium --headless --no-sandbox --print-to-pdf=$PWD/p.pdf http://127.0.0.1:$(grep -o 'port [0-9]*' srv | cut -c6-)/page.html; kill %1
-        """.replace("http.server", "http.server -d .").replace("python3 -m", "PYTHONUNBUFFERED=1 python3 -m"), {"page.html": PAGE}, clean=no_chatter)
+        PYTHONUNBUFFERED=1 python3 -m http.server -d . --bind 127.0.0.1 0 >srv 2>/dev/null &
+        until grep -q port srv 2>/dev/null; do sleep 0.02; done
+        u=http://127.0.0.1:$(grep -o 'port [0-9]*' srv | cut -c6-)
+        chromium --headless --no-sandbox --print-to-pdf=$PWD/p.pdf $u/page.html; kill %1
+        """, PAGE, clean=no_chatter)
     assert (inside / "p.pdf").read_bytes()[:5] == b"%PDF-"

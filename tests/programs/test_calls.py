@@ -10,8 +10,8 @@ import pytest
 from harness import procs
 from harness.daemon import Daemon
 
+import data_files as data
 import test_browser
-import test_builds
 
 REFUSED = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(.*?)(?:\)| resumed>.*)? += -1 (EPERM|EACCES|ENOSYS|EAFNOSUPPORT|EROFS)\b", re.M)
 
@@ -19,17 +19,20 @@ REFUSED = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(.*?)(?:\)| resumed>.*)? += -1 (E
 EXPLAINED = (
     # The filter.
     (r"clone3\b", "ENOSYS", "flags in memory; libc falls back to clone"),
-    (r"setpriority\(PRIO_PROCESS, [1-9]\d*, ", "EPERM", "another's priority: by thread id, even one's own threads"),
+    (r"setpriority\(PRIO_PROCESS, [1-9]\d*, ", "EPERM",
+        "another's priority: by thread id, even one's own threads"),
     (r"sched_(setattr|setscheduler|setparam)\([1-9]", "EPERM", "the same"),
     (r"socket\(AF_NETLINK, .*NETLINK_KOBJECT_UEVENT", "EAFNOSUPPORT", "news of devices"),
     (r"(get|set)_mempolicy|mbind|move_pages", "EPERM", "memory placement"),
     (r"io_uring_setup", "EPERM", "programs fall back"),
     # Landlock.
-    (r"(openat|creat|open)\(.*/proc/(self|\d+)/(oom_score_adj|coredump_filter|clear_refs)", "EACCES", "writes to /proc"),
+    (r"(openat|creat|open)\(.*/proc/(self|\d+)/(oom_score_adj|coredump_filter|clear_refs)", "EACCES",
+        "writes to /proc"),
     (r"(openat|open)\(.*/proc/(self|\d+)/(task/\d+/)?comm", "EACCES", "writes to /proc"),
     (r"openat\(AT_FDCWD, \"/\", .*O_DIRECTORY", "EACCES", "the list of / isn't the command's"),
     (r"openat\(AT_FDCWD, \"/proc/\d+/environ\"", "EACCES", "the daemon's"),
-    (r"(openat|open|readlink|access|statx)\(.*\"(/run|/home|/root|/srv|/media|/mnt|/var/run)\b", "EACCES", "not the command's"),
+    (r"(openat|open|readlink|access|statx)\(.*\"(/run|/home|/root|/srv|/media|/mnt|/var/run)\b", "EACCES",
+        "not the command's"),
     # The same without a layer: user ids, a read-only host, the kernel.
     (r"setpriority\(PRIO_PROCESS, 0, -", "EACCES", "a higher priority needs a capability"),
     (r"epoll_ctl\(\d+, EPOLL_CTL_ADD, ", "EPERM", "a plain file can't be polled"),
@@ -47,11 +50,13 @@ SCRIPTS = {
     "node": ("node -e 'new (require(\"worker_threads\").Worker)(\"1\", {eval: true}); require(\"child_process\").execSync(\"true\")'; cd app && "
              "npm_config_offline=true npm_config_update_notifier=false npm install --silent --no-audit ../tool", {
                  "tool/package.json": '{"name":"tool","version":"1.0.0","scripts":{"install":"node -e 1"}}', "app/package.json": '{"name":"a","version":"1.0.0"}'}),
-    "c": ("make -s -j2 && ./app >/dev/null", test_builds.PROJECT),
-    "java": ("javac Main.java && java Main >/dev/null; [ $? = 5 ]", {"Main.java": test_builds.JAVA}),
-    "go": ("GOFLAGS=-mod=mod CGO_ENABLED=0 go build -o a . && ./a 2>/dev/null", {"go.mod": "module x\n\ngo 1.19\n", "m.go": "package main\n\nfunc main() { println(1) }\n"}),
-    "rust": ("rustc m.rs && ./m", {"m.rs": "fn main() { std::thread::spawn(|| println!(\"t\")).join().unwrap(); }\n"}),
-    "chromium": (test_browser.CHROMIUM + " --dump-dom file://$PWD/page.html", {"page.html": test_browser.PAGE}),
+    "c": ("make -s -j2 && ./app >/dev/null", data.tree("c")),
+    "java": ("javac Main.java && java Main >/dev/null; [ $? = 5 ]", data.tree("java")),
+    "go": ("GOFLAGS=-mod=mod CGO_ENABLED=0 go build -o a . && ./a 2>/dev/null",
+        {"go.mod": "module x\n\ngo 1.19\n", "m.go": "package main\n\nfunc main() { println(1) }\n"}),
+    "rust": ("rustc m.rs && ./m",
+        {"m.rs": "fn main() { std::thread::spawn(|| println!(\"t\")).join().unwrap(); }\n"}),
+    "chromium": (test_browser.CHROMIUM + " --dump-dom file://$PWD/page.html", test_browser.PAGE),
 }
 
 
@@ -74,7 +79,8 @@ def trace(daemon, script, files, log):
         (box / path).parent.mkdir(parents=True, exist_ok=True)
         (box / path).write_text(text)
     subprocess.run(["chown", "-R", f"{daemon.owner}:{daemon.owner}", box], check=True)
-    strace = subprocess.Popen(["strace", "-f", "-q", "-e", "status=failed", "-s", "200", "-o", str(log), "-p", str(daemon.role("cell").pid)])
+    strace = subprocess.Popen(["strace", "-f", "-q", "-e", "status=failed", "-s", "200", "-o", str(log), "-p",
+        str(daemon.role("cell").pid)])
     try:
         cell = daemon.role("cell").pid
         procs.wait_for("strace holds the cell", lambda: all(

@@ -34,9 +34,11 @@ print(subprocess.run(["cat"], input=b"piped", capture_output=True).stdout.decode
 print(subprocess.run("exit 4", shell=True, start_new_session=True, close_fds=True, cwd="/usr", umask=0o27).returncode)
 try: subprocess.run(["sleep", "100"], timeout=0.05)
 except subprocess.TimeoutExpired: print("timeout")
-got = []; signal.signal(signal.SIGALRM, lambda *a: got.append("alarm")); signal.setitimer(signal.ITIMER_REAL, 0.01)
+got = []; signal.signal(signal.SIGALRM, lambda *a: got.append("alarm"))
+signal.setitimer(signal.ITIMER_REAL, 0.01)
 signal.pause(); print(got[0])
-pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 5"], os.environ); print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 5"], os.environ)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 pid = os.fork()
 if pid == 0: os._exit(6)
 fd = os.pidfd_open(pid); select.select([fd], [], []); print(os.waitid(os.P_PIDFD, fd, os.WEXITED).si_status)
@@ -63,7 +65,8 @@ def main():
         with c.Pool(3) as p: print(how, sum(p.map(square, range(50))))
         v, lock, s = c.Value("i", 0, lock=False), c.Lock(), shared_memory.SharedMemory(create=True, size=64)
         ps = [c.Process(target=add, args=(v, lock, s)) for _ in range(4)]
-        [p.start() for p in ps]; [p.join() for p in ps]; print(v.value, s.buf[0], [p.exitcode for p in ps]); s.close(); s.unlink()
+        [p.start() for p in ps]; [p.join() for p in ps]; print(v.value, s.buf[0], [p.exitcode for p in ps])
+        s.close(); s.unlink()
     with multiprocessing.Manager() as m: d = m.dict(); d["k"] = 1; print(dict(d))
     with concurrent.futures.ProcessPoolExecutor(2) as ex: print(list(ex.map(square, [1, 2, 3])))
 if __name__ == "__main__": main()
@@ -83,9 +86,11 @@ async def main():
         print(kind, sorted(await asyncio.gather(*map(ask, range(20))))[19]); s.close(); await s.wait_closed()
     p = await asyncio.create_subprocess_shell("read x; echo got $x; exit 3", stdin=-1, stdout=-1)
     print(await p.communicate(b"it\n"), p.returncode)
-    loop = asyncio.get_running_loop(); f = loop.create_future(); loop.add_signal_handler(signal.SIGUSR1, f.set_result, "usr1")
+    loop = asyncio.get_running_loop(); f = loop.create_future()
+    loop.add_signal_handler(signal.SIGUSR1, f.set_result, "usr1")
     os.kill(os.getpid(), signal.SIGUSR1); print(await f, await loop.run_in_executor(None, square, 9))
-    t = asyncio.create_task(asyncio.sleep(100)); t.cancel(); print((await asyncio.gather(t, return_exceptions=True))[0].__class__.__name__)
+    t = asyncio.create_task(asyncio.sleep(100)); t.cancel()
+    print((await asyncio.gather(t, return_exceptions=True))[0].__class__.__name__)
 def square(n): return n * n
 asyncio.run(main())
 """) == ["tcp b'LINE9\\n'", "unix b'LINE9\\n'", "(b'got it\\n', None) 3", "usr1 81", "CancelledError"]
@@ -95,18 +100,27 @@ def test_kernel_interfaces_of_the_library(twin):
     """Files, maps, locks, epoll, eventfd, inotify, sendfile, memfd, descriptors over sockets, raw ctypes calls."""
     assert python(twin, r"""
 with open("m", "w+b") as f:
-    f.truncate(8192); m = mmap.mmap(f.fileno(), 8192); m[0:5] = b"hello"; m.flush(); print(open("m", "rb").read(5)); fcntl.lockf(f, fcntl.LOCK_EX)
-x = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC); x[0:6] = b"\xb8\x2a\0\0\0\xc3"  # mov eax, 42; ret
+    f.truncate(8192); m = mmap.mmap(f.fileno(), 8192); m[0:5] = b"hello"; m.flush()
+    print(open("m", "rb").read(5)); fcntl.lockf(f, fcntl.LOCK_EX)
+x = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+x[0:6] = b"\xb8\x2a\0\0\0\xc3"  # mov eax, 42; ret
 print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(x)))())
-a, b = socket.socketpair(); r, w = os.pipe(); socket.send_fds(a, [b"x"], [r]); fd = socket.recv_fds(b, 1, 1)[1][0]; os.write(w, b"passed"); print(os.read(fd, 9))
-e = select.epoll(); e.register(fd, select.EPOLLIN); os.write(w, b"1"); print(len(e.poll(5)), os.eventfd_read(os.eventfd(3)))
-fd = os.memfd_create("n"); os.write(fd, b"mem"); out = open("s", "wb"); print(os.sendfile(out.fileno(), fd, 0, 3)); print(os.copy_file_range(os.open("m", 0), out.fileno(), 5, 0))
-libc = ctypes.CDLL(None); i = libc.inotify_init(); print(libc.inotify_add_watch(i, b".", 0x100) > 0); open("made", "w").close(); print(b"made" in os.read(i, 1000))
-os.setxattr("m", "user.a", b"v"); print(os.getxattr("m", "user.a"), os.listxattr("m")); os.utime("m", ns=(1, 1)); print(os.stat("m").st_mtime_ns)
+a, b = socket.socketpair(); r, w = os.pipe(); socket.send_fds(a, [b"x"], [r])
+fd = socket.recv_fds(b, 1, 1)[1][0]; os.write(w, b"passed"); print(os.read(fd, 9))
+e = select.epoll(); e.register(fd, select.EPOLLIN); os.write(w, b"1")
+print(len(e.poll(5)), os.eventfd_read(os.eventfd(3)))
+fd = os.memfd_create("n"); os.write(fd, b"mem"); out = open("s", "wb")
+print(os.sendfile(out.fileno(), fd, 0, 3)); print(os.copy_file_range(os.open("m", 0), out.fileno(), 5, 0))
+libc = ctypes.CDLL(None); i = libc.inotify_init(); print(libc.inotify_add_watch(i, b".", 0x100) > 0)
+open("made", "w").close(); print(b"made" in os.read(i, 1000))
+os.setxattr("m", "user.a", b"v"); print(os.getxattr("m", "user.a"), os.listxattr("m"))
+os.utime("m", ns=(1, 1)); print(os.stat("m").st_mtime_ns)
 with tempfile.TemporaryDirectory() as d: pathlib.Path(d, "x").write_text("y"); os.symlink("x", d + "/l"); print(sorted(os.listdir(d)))
 with tempfile.TemporaryFile() as f: f.write(b"z"); print(f.tell())
-u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.bind(("::1", 0)); u.sendto(b"v6", u.getsockname()); print(u.recv(9))
-s = socket.socket(socket.AF_UNIX); s.bind("\0of-a-command"); s.listen(); c = socket.socket(socket.AF_UNIX); c.connect("\0of-a-command"); print("abstract")
+u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); u.bind(("::1", 0)); u.sendto(b"v6", u.getsockname())
+print(u.recv(9))
+s = socket.socket(socket.AF_UNIX); s.bind("\0of-a-command"); s.listen(); c = socket.socket(socket.AF_UNIX)
+c.connect("\0of-a-command"); print("abstract")
 print(sqlite3.connect("d").execute("select 6").fetchone())
 print(hashlib.sha256(os.urandom(0)).hexdigest()[:8], time.clock_gettime(time.CLOCK_BOOTTIME) > 0, os.getloadavg()[0] >= 0, os.sysconf("SC_NPROCESSORS_ONLN") > 0)
 """)[:13] == ["b'hello'", "42", "b'passed'", "1 3", "3", "5", "True", "True", "b'v' ['user.a']", "1", "['l', 'x']", "1", "b'v6'"]
@@ -116,8 +130,10 @@ def test_numpy(twin):
     assert python(twin, r"""
 import numpy as np
 a = np.arange(10000, dtype=float).reshape(100, 100) + np.eye(100) * 1e4
-print(round(float(np.trace(np.linalg.inv(a) @ a)), 6)); r = np.random.default_rng(7); print(round(float(r.normal(size=100000).mean()), 6))
-m = np.memmap("mm", dtype="int32", mode="w+", shape=(1000,)); m[:] = range(1000); m.flush(); print(np.fromfile("mm", dtype="int32").sum())
+print(round(float(np.trace(np.linalg.inv(a) @ a)), 6)); r = np.random.default_rng(7)
+print(round(float(r.normal(size=100000).mean()), 6))
+m = np.memmap("mm", dtype="int32", mode="w+", shape=(1000,)); m[:] = range(1000); m.flush()
+print(np.fromfile("mm", dtype="int32").sum())
 with concurrent.futures.ThreadPoolExecutor(4) as ex: print(sum(ex.map(lambda n: float(np.fft.fft(np.ones(4096)).real.max()), range(8))))
 np.savez_compressed("z", a=a); print(np.load("z.npz")["a"].shape)
 """)[0] == "100.0"
@@ -128,8 +144,10 @@ def test_venv_and_pip(twin):
     out, inside, _ = twin.run(r"""
         set -e; python3 -m venv env; . env/bin/activate; pip --version | cut -d' ' -f1
         pip install -q --no-index --no-build-isolation ./pkg 2>pip.log || { cat pip.log; exit 1; }
-        python -c 'import ext; print(ext.answer())'; say-hello; pip list --format=freeze 2>/dev/null | grep greet
-        python -m compileall -q pkg; python -m unittest -q pkg/test_it.py 2>&1 | tail -1; python -m zipfile -c a.zip pkg/hello.py; python -m zipfile -l a.zip | wc -l
+        python -c 'import ext; print(ext.answer())'; say-hello; pip list --format=freeze 2>/dev/null |
+        grep greet
+        python -m compileall -q pkg; python -m unittest -q pkg/test_it.py 2>&1 | tail -1
+        python -m zipfile -c a.zip pkg/hello.py; python -m zipfile -l a.zip | wc -l
         """, {"pkg/setup.py": """
 from setuptools import Extension, setup
 setup(name="greet", version="1.0", py_modules=["hello"], ext_modules=[Extension("ext", ["ext.c"])],

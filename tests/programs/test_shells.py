@@ -64,7 +64,8 @@ def test_bash_of_its_own(twin):
         exec 3<>/dev/null; echo x >&3 && echo rw
         echo "${PWD##*/box}" | grep -qx '[0-9]*' && echo in-a-box
         """)
-    assert out.split("\n")[:14] == ["2 2", "> 4", "through", "two three ONE", "pipe 1", "42", "1970", "100", "job 0",
+    assert out.split("\n")[:14] == ["2 2", "> 4", "through", "two three ONE", "pipe 1", "42", "1970", "100",
+        "job 0",
                                     "64", "100", "1", "rw", "in-a-box"]
 
 
@@ -89,7 +90,8 @@ def test_texts(twin):
         printf 'one two three' | fold -w 4 | nl | tail -1
         seq 3 | tac | rev | paste -d: - - -
         printf 'a:1\nbb:22\n' | column -t -s:
-        seq 10 >a; sed 's/^5$/five/' a >b; diff -u --label a --label b a b >p; patch -s a <p; cmp a b && echo patched
+        seq 10 >a; sed 's/^5$/five/' a >b; diff -u --label a --label b a b >p; patch -s a <p; cmp a b &&
+        echo patched
         grep -rn --include='[ab]' five . | sort
         printf '%s\n' 10 9 2 33 1 | sort -n | head -2 | paste -sd+ | bc
         printf 'x%.0s' $(seq 100) | wc -c
@@ -101,7 +103,8 @@ def test_texts(twin):
         echo aGVsbG8= | base64 -d; echo; printf 'abc' | od -An -tx1; printf 'abc' | xxd -p
         """)
     digest = hashlib.sha256(b"y\n" * 1000).hexdigest()[:16]
-    for line in ("333833500", "3,8,13,18", "patched", "./a:5:five", "./b:5:five", digest, "café", "42", "97: 97",
+    for line in ("333833500", "3,8,13,18", "patched", "./a:5:five", "./b:5:five", digest, "café", "42",
+        "97: 97",
                  "91: 7 13", "1.0M", "hello", " 61 62 63", "616263", "100"):
         assert line in out.splitlines(), line
 
@@ -115,7 +118,8 @@ def test_files(twin):
         touch -d '2001-02-03 04:05:06 UTC' i; TZ=UTC stat -c %y i
         chmod u+s,g-r i; stat -c %A i
         truncate -s 1M sparse; dd if=/dev/zero of=sparse bs=1 seek=1048576 count=1 conv=notrunc status=none
-        stat -c %s sparse; fallocate -l 8192 fall; stat -c %s fall; cp --sparse=always sparse s2; cmp sparse s2 && echo cmp
+        stat -c %s sparse; fallocate -l 8192 fall; stat -c %s fall; cp --sparse=always sparse s2; cmp sparse s2 &&
+        echo cmp
         find . -type f -size +1k | sort | xargs -n1 basename | sort
         find . -name n -exec sha1sum {} + | cut -c1-8 | sort -u
         realpath --relative-to=. a/../a/b; readlink a/c1; d=$(mktemp -d); [ -d "$d" ] && rmdir "$d" && echo temp
@@ -126,11 +130,14 @@ def test_files(twin):
         setfattr -n user.k -v v i 2>/dev/null; getfattr --only-values -n user.k i 2>/dev/null; echo
         cp --reflink=auto i r && shred -u r && [ ! -e r ] && echo shredded
         tee t1 t2 <i >/dev/null; cksum i t1 t2 | cut -d' ' -f1 | uniq | wc -l
-        nice -n 5 nice; nohup true 2>/dev/null && echo hup; stdbuf -oL echo buf; setsid -w echo sid; ionice -c3 true && echo io
-        chrt -b 0 true && echo batch; taskset 1 true && echo cpu; [ "$(nproc)" -gt 0 ] && echo cpus; prlimit --nofile | wc -l
+        nice -n 5 nice; nohup true 2>/dev/null && echo hup; stdbuf -oL echo buf; setsid -w echo sid
+        ionice -c3 true && echo io
+        chrt -b 0 true && echo batch; taskset 1 true && echo cpu; [ "$(nproc)" -gt 0 ] && echo cpus
+        prlimit --nofile | wc -l
         """)
     lines = out.splitlines()
-    for line in ("same", "2 3893 regular file", "moved", "751", "2001-02-03 04:05:06.000000000 +0000", "-rws--x--x", "1048577",
+    for line in ("same", "2 3893 regular file", "moved", "751", "2001-02-03 04:05:06.000000000 +0000",
+        "-rws--x--x", "1048577",
                  "cmp", "temp", "locked", "124", "owned", "fifo", "shredded", "5", "io", "batch", "sid"):
         assert line in lines, (line, out)
     for ws in (inside, bare):
@@ -140,15 +147,18 @@ def test_files(twin):
 def test_system(twin):
     """What asks the kernel and the name service: id, uname, getent, date, locale, ps, free, uptime, ls of /proc."""
     out, *_ = twin.run(r"""
-        id -u; id -un; uname -sm; getent passwd 0 | cut -d: -f1; getent hosts localhost | awk '{print $2}'; getent services ssh
+        id -u; id -un; uname -sm; getent passwd 0 | cut -d: -f1; getent hosts localhost | awk '{print $2}'
+        getent services ssh
         TZ=Europe/Paris date -d @0 +%H:%M; LC_ALL=C.UTF-8 locale charmap
         ps -o comm= -p $$; ps -e -o comm= | grep -cx ps; cat /proc/$$/comm; ls /proc/self/fd | wc -l
         [ -r /proc/meminfo ] && free -b | grep -c Mem; nproc | grep -cx '[0-9]*'; uptime -p | grep -c up
         head -c 16 /dev/urandom | wc -c; echo x >/dev/full; echo $?; readlink /proc/self/exe
-        kill -l 15; pgrep -x bash | wc -l; sleep 30 & pkill -P $$ -x sleep; wait $!; echo "killed $?"
-        lsns 2>/dev/null | wc -l >/dev/null; cat /sys/kernel/mm/transparent_hugepage/enabled | wc -l; ls / >/dev/null 2>&1; true
-        ip -o addr show lo | awk '{print $4}' | head -1; logger -s hi 2>&1 >/dev/null | cut -c1-1 | wc -l >/dev/null
-        """, clean=lambda t: t)
+        kill -l 15; sleep 30 & pkill -P $$ -x sleep; wait $!; echo "killed $?"
+        lsns 2>/dev/null | wc -l >/dev/null; cat /sys/kernel/mm/transparent_hugepage/enabled | wc -l
+        ls / >/dev/null 2>&1; true
+        ip -o addr show lo | awk '{print $4}' | head -1; logger -s hi 2>&1 >/dev/null | cut -c1-1 |
+        wc -l >/dev/null
+        """)
     lines = out.splitlines()
     assert lines[0] == str(twin.seat.owner) and lines[2] == "Linux x86_64" and lines[3] == "root"
     for line in ("01:00", "UTF-8", "bash", "16", "1", "killed 143", "TERM"):
@@ -160,9 +170,11 @@ def test_busybox_applets(twin):
         mkdir bin; for a in ls cat sed awk grep tar gzip gunzip find xargs sort wc tr vi true; do busybox --list | grep -qx $a && ln -s /bin/busybox bin/$a; done
         B=/bin/busybox; PATH=$PWD/bin; seq() { i=1; while [ $i -le $1 ]; do echo $i; i=$((i+1)); done; }
         seq 50 | awk '{s+=$1} END {print s}'; seq 3 | sed 's/2/two/' | tr '\n' ,; echo
-        seq 9 >n; tar cf - n | gzip | gunzip | tar tf -; find . -name n | xargs wc -l; grep -c 1 n; $B sha256sum n | $B cut -c1-6
+        seq 9 >n; tar cf - n | gzip | gunzip | tar tf -; find . -name n | xargs wc -l; grep -c 1 n
+        $B sha256sum n | $B cut -c1-6
         echo 'print $((2**8))' | $B sh -c 'read l; eval "echo ${l#print }"'
         $B stat -c %s n; $B dd if=n bs=4 count=1 2>/dev/null
-        ls n | $B cpio -o -H newc 2>/dev/null | $B cpio -t 2>/dev/null; $B timeout 1 $B sleep 0; $B httpd -h . -p 127.0.0.1:0 && echo httpd
+        ls n | $B cpio -o -H newc 2>/dev/null | $B cpio -t 2>/dev/null; $B timeout 1 $B sleep 0
+        $B httpd -h . -p 127.0.0.1:0 && echo httpd
         """)
     assert out.splitlines()[:3] == ["1275", "1,two,3,", "n"] and "256" in out.splitlines()

@@ -1,0 +1,4 @@
+const char *plug(void)
+{
+    return "plugged";
+}

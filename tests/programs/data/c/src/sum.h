@@ -1,0 +1,1 @@
+long sum(const long *v, long n);

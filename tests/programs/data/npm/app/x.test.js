@@ -1,0 +1,3 @@
+const t = require('node:test');
+t('a', () => {});
+t('b', async () => {});

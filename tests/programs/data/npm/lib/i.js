@@ -1,0 +1,1 @@
+exports.twice = (n) => 2 * n;

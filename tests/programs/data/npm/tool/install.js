@@ -1,0 +1,1 @@
+require('fs').writeFileSync('built', 'built ' + process.env.npm_lifecycle_event + '\n');

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define SHM_MAX (256ull << 20)
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define PLAIN_DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -60,15 +61,21 @@ static int one_rule(void *arg, enum sp_path_word word, const char *path)
     return view_bind(w->v, path, word == SP_PATH_WRITE ? PLAIN_DATA : READ_ONLY);
 }
 
-static int private_tmp(struct view *v)
+/* Anyone's to write, up to so many bytes of memory. */
+static int scratch(struct view *v, const char *path, uint64_t bytes)
 {
     char size[32], inodes[32];
     const char *const options[] = {"size", size, "nr_inodes", inodes, "mode", "1777", NULL};
-    uint64_t files = v->c->tmp_bytes / 4096;
-    (void)snprintf(size, sizeof size, "%llu", (unsigned long long)v->c->tmp_bytes);
+    uint64_t files = bytes / 4096;
+    (void)snprintf(size, sizeof size, "%llu", (unsigned long long)bytes);
     (void)snprintf(inodes, sizeof inodes, "%llu",
                    (unsigned long long)(files < 4096 ? 4096 : files));
-    int r = view_new_fs(v, "tmpfs", "/tmp", PLAIN_DATA, options);
+    return view_new_fs(v, "tmpfs", path, PLAIN_DATA, options);
+}
+
+static int private_tmp(struct view *v)
+{
+    int r = scratch(v, "/tmp", v->c->tmp_bytes);
     if (r == 0 && mkdirat(v->root, "var", 0755) != 0 && errno != EEXIST)
         r = view_fail(v->e, -errno, "making", "/var");
     if (r == 0 && symlinkat("../tmp", v->root, "var/tmp") != 0 && errno != EEXIST)
@@ -92,7 +99,6 @@ static int queues(struct view *v)
 static int devices(struct view *v)
 {
     static const char *const dev[] = {"size", "64k", "nr_inodes", "64", "mode", "755", NULL};
-    static const char *const shm[] = {"size", "256m", "nr_inodes", "16384", "mode", "1777", NULL};
     static const char *const pts[] = {"newinstance", NULL, "ptmxmode", "0666", "mode", "620", NULL};
     static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
                                            {"/proc/self/fd/0", "dev/stdin"},
@@ -105,7 +111,7 @@ static int devices(struct view *v)
     if (r == 0)
         r = sp_landlock_each(v->c->command_paths, one_rule, &w);
     if (r == 0)
-        r = view_new_fs(v, "tmpfs", "/dev/shm", PLAIN_DATA, shm);
+        r = scratch(v, "/dev/shm", v->c->tmp_bytes < SHM_MAX ? v->c->tmp_bytes : SHM_MAX);
     if (r == 0)
         r = view_new_fs(v, "devpts", "/dev/pts", no_exec, pts);
     if (r == 0)

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TMP_SIZE_SEAT (1ull << 30)
+#define TMP_SIZE_BOX (128ull << 20)
+
 /* For the view, which hides it. A deleted one has no path. */
 static void find_binary(struct sp_config *c)
 {
@@ -99,7 +102,10 @@ int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd
     c->limit_open_files = s->max_open_files;
     c->isolation = (int)s->isolation;
     c->net_none = s->network_none != 0;
-    c->tmp_bytes = s->tmp_size;
+    /* In the box each identity at work has one. */
+    c->tmp_bytes = s->tmp_size != 0         ? s->tmp_size
+                   : s->mode == SP_MODE_BOX ? TMP_SIZE_BOX
+                                            : TMP_SIZE_SEAT;
     c->log_level = (int)s->log_level;
     c->log_requests = s->log_requests != 0;
     c->metrics = s->metrics != 0;

@@ -44,7 +44,7 @@ static const struct setting table[] = {
     {"SALLYPORT_COMMAND_POLICY", TEXT, AT(command_policy), NULL, 0, 0, "file with system call rules ahead of the built-in ones"},
     {"SALLYPORT_ISOLATION", ISOLATION, AT(isolation), "auto", 0, 0, "auto: all that the host gives; strict: every layer or no start; basic: no namespaces"},
     {"SALLYPORT_NETWORK", NETWORK, AT(network_none), "host", 0, 0, "of commands: host, or none"},
-    {"SALLYPORT_TMP_SIZE", SIZE, AT(tmp_size), "1GiB", 1ull << 20, ANY, "of the commands' own /tmp, which is memory"},
+    {"SALLYPORT_TMP_SIZE", SIZE, AT(tmp_size), NULL, 1ull << 20, ANY, "of the commands' own /tmp, which is memory; default 1GiB, in the box 128MiB"},
     {"SALLYPORT_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},
     {"SALLYPORT_MAX_TIMEOUT", DURATION, AT(max_timeout), "24h", 1, 365 * DAY, "that a command may ask for"},
     {"SALLYPORT_HEAD_TIMEOUT", DURATION, AT(head_timeout), "10s", 100, DAY, "for a request's head"},
@@ -298,7 +298,7 @@ int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char
         uint64_t n = 0;
         if (t->kind == TEXT)
             memcpy(at, &v, sizeof v);
-        else if (!parse(t, v, &n))
+        else if (v != NULL && !parse(t, v, &n)) /* NULL: 0, and config.c decides */
             return refuse_value(t, v, err, errlen);
         else
             memcpy(at, &n, sizeof n);

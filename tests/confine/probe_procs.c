@@ -199,7 +199,7 @@ static int priority(int pid, const struct probe *p)
         int32_t nice;
         uint32_t priority;
         uint64_t runtime, deadline, period;
-    } attr = {.size = 48};
+    } attr = {.size = 48, .nice = getpriority(PRIO_PROCESS, 0)};
     unsigned long cpus[16] = {0};
     switch (p->x) {
     case 0:
@@ -207,7 +207,7 @@ static int priority(int pid, const struct probe *p)
     case 1:
         return CALL(SYS_setpriority, PRIO_PGRP, pid, 19);
     case 2:
-        return CALL(SYS_setpriority, PRIO_USER, 0, 1);
+        return CALL(SYS_setpriority, PRIO_USER, 0, getpriority(PRIO_PROCESS, 0));
     case 3:
         return CALL(SYS_ioprio_set, IOPRIO_WHO_PROCESS, pid, IOPRIO_PRIO_VALUE(3, 0));
     case 4:

@@ -1,12 +1,13 @@
 """Cells come and go, calls wait their turn, workspaces end; and nothing of it is left behind."""
 import json
 import os
+import shutil
 import signal
 import sqlite3
 
 import pytest
 
-from harness import procs
+from harness import names, procs
 from harness.box import KEY, UID_MIN, canonical, identity
 from harness.http import Closed
 
@@ -190,3 +191,27 @@ def test_killed_whole_and_started_again(start_box):
         assert b.exec("cat log | wc -l; ls -A d", (f"m{i}",)).status in (200, 409)
     b.wait_no_strangers()
     assert [p for p in (b.root / "workspaces").rglob(".sallyport-put-*")] == []
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_what_an_earlier_daemon_left(start_box, stranger):
+    """A process under the owner of a workspace is ended at the start; one under another id of the pool
+    is somebody's, and the start is refused."""
+    b = start_box()
+    b.sh("true")
+    b.end()
+    uid = UID_MIN + 500 if stranger else UID_MIN
+    script, real = b.base / "start.sh", b.base / "real"
+    shutil.copy(names.BIN, real)
+    script.write_text(f"#!/bin/sh\nsetpriv --reuid={uid} --clear-groups sleep 5151 &\nsleep 0.2\n"
+                      f'exec {real} "$@"\n')
+    script.chmod(0o755)
+    b.source = script
+    b.again(up=not stranger)
+    if stranger:
+        assert b.wait_exit()["status"] == 2
+        assert "RUNBOX_UID_MIN" in b.log() and str(uid) in b.log()
+        return
+    assert "an earlier start left" in b.log()
+    assert not [p for p in b.procs() if "5151" in p.cmdline and p.state != "Z"]
+    assert b.sh("echo ok")["stdout"] == "ok\n"

@@ -113,17 +113,19 @@ def test_proc(kind):
 
 
 def test_ipc(kind):
-    made = kind.sh("ipcmk -M 4096 -p 0600; ipcmk -Q -p 0600; ipcmk -S 1 -p 0600", who=A)
-    assert made["exit_code"] == 0
-    ids = dict(zip("mqs", (line.split()[-1] for line in made["stdout"].splitlines() if line)))
-    kind.sh("ipcrm -a; true", who=B)
-    owner = kind.sh("id -u", who=A)["stdout"].strip()
-    for table, number in ids.items():
-        seen = kind.sh(f"ipcs -{table} | awk '$2 == {number}'", who=A)["stdout"]
-        assert "600" in seen, (table, number)
+    """What a running command has, another identity neither sees nor removes."""
+    kind.sh("rm -f up go", who=A)
+    c = kind.send_exec(
+        "m=$(ipcmk -M 4096 -p 0600 | grep -o '[0-9]*$'); q=$(ipcmk -Q -p 0600 | grep -o '[0-9]*$');"
+        "s=$(ipcmk -S 1 -p 0600 | grep -o '[0-9]*$'); touch up;"
+        "while [ ! -e go ]; do sleep 0.02; done; ipcrm -m $m -q $q -s $s && echo kept", who=A)
+    procs.wait_for("it has them", (kind.workspace(*A) / "up").exists)
+    seen = kind.sh("ipcs -m -q -s; ipcrm -a; true", who=B)["stdout"]
     if "ipc-ns" in layers(kind):
-        assert owner not in kind.sh("ipcs -m -q -s", who=B)["stdout"]
-    kind.sh("".join(f"ipcrm -{t} {n};" for t, n in ids.items()), who=A)
+        assert str(kind.workspace(*A).stat().st_uid) not in seen
+    kind.upload("go", b"", A)
+    assert c.answer().json["stdout"] == "kept\n"
+    c.close()
 
 
 def test_abstract_sockets(kind):

@@ -38,7 +38,8 @@ static int sysv(const struct probe_stage *s, const struct probe *p)
                 return 0;
         return ENOENT;
     default:
-        return outcome(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600));
+        id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+        return id < 0 ? errno : outcome(shmctl(id, IPC_RMID, NULL));
     }
 }
 
@@ -52,7 +53,8 @@ static int posix(const struct probe_stage *s, const struct probe *p)
     if (p->x == 1)
         return CALL(SYS_mq_unlink, name);
     (void)snprintf(name, sizeof name, "%s-own", s->name);
-    return CALL(SYS_mq_open, name, O_RDONLY | O_CREAT, 0600, &a);
+    int r = CALL(SYS_mq_open, name, O_RDONLY | O_CREAT, 0600, &a);
+    return r != 0 ? r : CALL(SYS_mq_unlink, name);
 }
 
 /* Files that the test put where everybody may write. */

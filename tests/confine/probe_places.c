@@ -43,7 +43,6 @@ const struct probe probes_places[] = {
     {"list-root", list, "/", 0, 0, 0},
     {"list-parent-of-workspace", list_parent, NULL, 0, 0, 0},
     {"list-run", list, "/run", 0, 0, 0},
-    {"list-srv", list, "/srv", 0, 0, 0},
     {"list-home-of-root", list, "/root", 0, 0, 0},
     {"list-usr-bin", list, "/usr/bin", 0, 0, 0},
     {"read-passwd", file, "/etc/passwd", O_RDONLY, 0, 0},

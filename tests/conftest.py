@@ -19,6 +19,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes seconds by its nature")
     config.addinivalue_line("markers", "host(why): looks at the daemon in a way that no container gives")
     config.addinivalue_line("markers", "layers(names): is about layers that a place may not have")
+    config.addinivalue_line("markers", "every_layer: needs a host that gives every layer")
     config.addinivalue_line("markers", "plan(names): starts daemons of these plans in its body")
 
 

@@ -188,6 +188,7 @@ def test_unrelated_variables_are_nobodys_business(start):
     assert "bar" not in d.run("env")["stdout"]
 
 
+@pytest.mark.plan("root-uid1000")
 @pytest.mark.parametrize("layer", ["landlock,view", "seccomp", "caps", "no-new-privs"])
 def test_a_missing_layer_stops_the_start(start, layer):
     d = start(up=False, env={names.TEST_DISABLE: layer})
@@ -195,6 +196,7 @@ def test_a_missing_layer_stops_the_start(start, layer):
     assert report["status"] == 2 and f"ACCEPT_MISSING={layer}" in d.log(), d.log()
 
 
+@pytest.mark.every_layer
 @pytest.mark.parametrize("layer", ["landlock", "view", "pid-ns", "ipc-ns", "front-root", "signal-scope", "openat2"])
 def test_strict_takes_nothing_that_is_missing(start, layer):
     env = {"SALLYPORT_ISOLATION": "strict", names.TEST_DISABLE: layer}
@@ -204,6 +206,7 @@ def test_strict_takes_nothing_that_is_missing(start, layer):
     assert start(env={"SALLYPORT_ISOLATION": "strict"}).run("echo on")["stdout"] == "on\n"
 
 
+@pytest.mark.every_layer
 @pytest.mark.parametrize("layer", ["landlock", "view", "pid-ns", "ipc-ns", "front-root"])
 def test_one_of_view_and_landlock_is_enough(start, layer):
     d = start(env={names.TEST_DISABLE: layer})
@@ -211,6 +214,7 @@ def test_one_of_view_and_landlock_is_enough(start, layer):
     assert d.request("PUT", "/files/f", b"x").status == 201
 
 
+@pytest.mark.every_layer
 def test_network_none(start):
     code = ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
             "c = socket.create_connection(s.getsockname()); print('loopback')\n"

@@ -408,6 +408,7 @@ def test_half_set(start):
         assert "go together" in line
 
 
+@pytest.mark.plan("root-uid1000")
 def test_bad_files(start):
     def gone(d, env):
         d.key.unlink()
@@ -480,9 +481,9 @@ def test_reload(start):
     wait_log("The old certificate stays", 2)
     assert shown() == "second"
     # A new front has it, too.
-    front = d.role("front").pid
-    os.kill(front, signal.SIGKILL)
-    procs.wait_for("a new front", lambda: d.role("front").pid != front)
+    front = d.role("front")
+    d.kill(front)
+    procs.wait_for("a new front", lambda: d.role("front").pid != front.pid)
     assert shown() == "second"
     assert d.run("echo on")["stdout"] == "on\n"
 
@@ -496,6 +497,7 @@ def test_who_holds_the_files(tls):
     assert out == "0\n0\n"
 
 
+@pytest.mark.plan("root-uid1000")
 def test_unix_socket_stays_plain(start):
     """Who may open it is the host's to say; TLS is for TCP."""
     def prepare(d):

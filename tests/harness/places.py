@@ -21,19 +21,21 @@ class Place:
     caps: tuple = ()
     accept: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
+    needs: tuple = ()  # layers that it can't be started without
+    every_layer: bool = False  # it has them all, when commands have a user of their own
 
 
 PLACES = {
-    "root": Place(("root-uid1000", "user", "root-root")),
+    "root": Place(("root-uid1000", "user", "root-root"), every_layer=True),
     "six-caps": Place(ROOT_PLANS, {"caps": SIX, "no_new_privs": True}),
     "user": Place(("user",)),
     "user-no-userns": Place(("user",), {"deny_userns": True}),
-    "pid1": Place(("root-uid1000", "user", "root-root"), {"pid1": True}),
+    "pid1": Place(("root-uid1000", "user", "root-root"), {"pid1": True}, every_layer=True),
     "podman": Place(("user",), box="podman"),
     "podman-six-caps": Place(ROOT_PLANS, box="podman", caps=SIX),
     # Its kernel gives orphans to the first process alone: commands need a user of their own.
     "gvisor": Place(("root-uid1000",), box="gvisor", caps=(*SIX, "SYS_ADMIN"),
-                    accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": "1000:1000"}),
+                    accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": "1000:1000"}, needs=("uid",)),
 }
 NAME = os.environ.get("SALLYPORT_TEST_PLACE") or "root"
 if NAME not in PLACES:
@@ -62,6 +64,8 @@ def why_not(item):
     if lacking:
         return f"no plan {', '.join(lacking)} here"
     asked = {a for mark in item.iter_markers("layers") for a in mark.args}
-    asked |= {v for v in params.values() if isinstance(v, str)}
-    lacking = sorted(asked & set(HERE.accept))
+    asked |= {part for v in params.values() if isinstance(v, str) for part in v.split(",")}
+    if item.get_closest_marker("every_layer") and not HERE.every_layer:
+        return "not every layer is here"
+    lacking = sorted(asked & {*HERE.accept, *HERE.needs})
     return f"no layer {', '.join(lacking)} here" if lacking else None

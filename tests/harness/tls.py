@@ -1,10 +1,12 @@
 """tls.py: certificates made on the spot, a daemon that serves TLS, and a client that decides itself
 what goes into which record and when. It checks answers as http.Conn does."""
+import os
 import re
 import socket
 import ssl
 import subprocess
 
+from . import names, places
 from .http import Conn
 
 LISTENING = re.compile(rb"listening on https://127\.0\.0\.1:([0-9]+)")
@@ -22,6 +24,8 @@ def make_pair(folder, name, common_name="localhost", kind="rsa:2048"):
     openssl("req", "-x509", "-newkey", kind, *extra, "-nodes", "-days", "2", "-keyout", str(key),
             "-out", str(cert), "-subj", f"/CN={common_name}")
     key.chmod(0o600)
+    daemon = names.PLANS[places.HERE.plans[0]]["daemon"]
+    os.chown(key, daemon, daemon)
     return cert, key
 
 

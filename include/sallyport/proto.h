@@ -68,7 +68,7 @@ enum { SP_EXEC_STDIN = 1 }; /* EXEC.flags */
 /* PUT.flags; NEW_ONLY = If-None-Match: * */
 enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2, SP_PUT_STAGED = 4 };
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
-enum { SP_OPEN_MUST_DIR = 1 };                            /* OPEN.flags: trailing slash */
+enum { SP_OPEN_MUST_DIR = 1, SP_OPEN_TREE = 2 }; /* OPEN.flags: trailing slash; all below it */
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };
 enum { SP_FILE_LISTING = 1 };
 enum { SP_DONE_CREATED = 1, SP_DONE_PARTIAL = 2 };  /* PARTIAL: ARCHIVE left something out */

@@ -37,6 +37,7 @@ struct shape {
 
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
 #define KEY (F_KEY | F_MUST_KEY)
+#define OPEN_FLAGS (SP_OPEN_MUST_DIR | SP_OPEN_TREE)
 #define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
 #define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
 #define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH | SP_PUT_STAGED)
@@ -46,7 +47,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     /*                 known  op     flags                fds   fields */
     [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
-    [SP_OP_OPEN]     = {true, true,  SP_OPEN_MUST_DIR,    0, 0, F_PATH | F_KEY},
+    [SP_OP_OPEN]     = {true, true,  OPEN_FLAGS,          0, 0, F_PATH | F_KEY},
     [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_ETAG | F_KEY},
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_KEY},

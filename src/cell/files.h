@@ -35,7 +35,8 @@ struct sp_result {
 };
 
 /* Each: SP_OK with *r filled (but for op and id), or the code to FAIL with. */
-enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, bool must_dir,
+/* flags: SP_OPEN_*. */
+enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
                          struct sp_result *r);
 /* flags: SP_DELETE_*. */
 enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags);
@@ -51,5 +52,8 @@ void sp_file_etag(char out[SP_ETAG_MAX], const struct stat *st);
 /* The JSON of docs/api.md for the folder dir, in a sealed memfd. 0 with r->fd and r->size, or
  * -errno. max: entries at most. */
 int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r);
+/* The same for all that is below dir: names are paths from it, folders come before what is in them,
+ * in no other order. No link is followed and no mount entered. */
+int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_result *r);
 
 #endif

@@ -3,6 +3,7 @@
  *
  * The JSON goes to a memfd that is sealed before it leaves, so that the front can send it like a
  * file. Memory is bounded by the entry cap; the JSON itself goes through a small buffer. */
+#include "cell/descend.h"
 #include "cell/files.h"
 #include "cell/names.h"
 #include "sallyport/utf8.h"
@@ -10,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +185,112 @@ static int new_memfd(void)
     return fd < 0 ? -errno : fd;
 }
 
+/* ---- a whole tree ---- */
+
+#define TREE_PATH 65536u /* what is deeper isn't gone into, and the listing says so */
+
+struct tree {
+    struct out *o;
+    struct sp_descend d;
+    char path[TREE_PATH]; /* of the current folder, with a slash behind it; "" the first */
+    size_t len, count, max;
+    bool truncated;
+};
+
+/* One entry; a folder is entered. 0 or -errno. */
+static int tree_entry(struct tree *t, const struct sp_entry *e)
+{
+    struct stat st;
+    char name[NAME_MAX + 1];
+    size_t n = strlen(e->name);
+    if (t->count == t->max || n > NAME_MAX || n + 2 > sizeof t->path - t->len) {
+        t->truncated = true;
+        return 0;
+    }
+    if (fstatat(sp_descend_fd(&t->d), e->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno == ENOENT)
+            return 0; /* gone since we read the folder */
+        st = (struct stat){.st_mode = (mode_t)DTTOIF(e->type)};
+    }
+    memcpy(t->path + t->len, e->name, n + 1);
+    if (t->count++ > 0)
+        put(t->o, ",", 1);
+    put_entry(t->o, t->path, &st);
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    memcpy(name, e->name, n + 1);
+    int err = sp_descend_push(&t->d, -1, name, false);
+    if (err == 0) {
+        t->len += n + 1;
+        t->path[t->len - 1] = '/';
+    }
+    /* What is closed to us, is a mount or isn't a folder any more is listed, but not gone into. */
+    return err == -EACCES || err == -EXDEV || err == -ENOTDIR || err == -ENOENT ? 0 : err;
+}
+
+static int walk_tree(struct tree *t, int dir)
+{
+    struct sp_entry e;
+    char name[NAME_MAX + 1];
+    sp_descend_init(&t->d);
+    int err = sp_descend_push(&t->d, dir, ".", false);
+    while (err == 0 && t->d.depth > 0 && t->o->err == 0 && !t->truncated) {
+        int got = sp_descend_next(&t->d, &e);
+        if (got > 0) {
+            err = tree_entry(t, &e);
+        } else if (got == 0) {
+            err = sp_descend_pop(&t->d, name);
+            size_t n = t->d.depth > 0 ? strlen(name) + 1 : t->len;
+            t->len -= n < t->len ? n : t->len;
+        } else {
+            err = got;
+        }
+    }
+    sp_descend_free(&t->d);
+    return err == -ESTALE ? -EAGAIN : err; /* moved under our feet */
+}
+
+static int seal(struct out *o, struct sp_result *r)
+{
+    if (o->err == 0 && (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
+        o->err = -errno;
+    if (o->err != 0) {
+        if (o->fd >= 0)
+            close(o->fd);
+        return o->err;
+    }
+    r->fd = o->fd;
+    r->size = o->total;
+    r->mtime_ns = 0;
+    r->etag[0] = '\0';
+    return 0;
+}
+
+int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
+{
+    struct tree *t = calloc(1, sizeof *t);
+    struct out *o = calloc(1, sizeof *o);
+    int err = t == NULL || o == NULL ? -ENOMEM : 0;
+    if (err == 0) {
+        o->fd = new_memfd();
+        o->err = o->fd < 0 ? o->fd : 0;
+        t->o = o;
+        t->max = max;
+        put_str(o, "{\"path\":\"");
+        put_escaped(o, path, n);
+        put_str(o, "\",\"entries\":[");
+        err = walk_tree(t, dir);
+        put_str(o, t->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+        flush(o);
+        if (o->err == 0)
+            o->err = err;
+        err = seal(o, r);
+    }
+    free(t);
+    free(o);
+    return err;
+}
+
 int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
 {
     struct sp_names s = {0};
@@ -196,18 +304,7 @@ int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r
         o->n = 0;
         o->total = 0;
         put_all(o, dir, &s, truncated, path, n);
-        if (o->err == 0 &&
-            (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
-            o->err = -errno;
-        if (o->err != 0 && o->fd >= 0)
-            close(o->fd);
-        err = o->err;
-        if (err == 0) {
-            r->fd = o->fd;
-            r->size = o->total;
-            r->mtime_ns = 0;
-            r->etag[0] = '\0';
-        }
+        err = seal(o, r);
     }
     sp_names_free(&s);
     free(o);

@@ -48,18 +48,19 @@ static int open_seen(const struct sp_workspace *w, const char *path, size_t n,
     return fd;
 }
 
-static int list_seen(int seen_fd, const char *path, size_t n, struct sp_result *r)
+static int list_seen(int seen_fd, const char *path, size_t n, bool tree, struct sp_result *r)
 {
     int dir = openat(seen_fd, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     if (dir < 0)
         return -errno;
-    int err = sp_list(dir, path, n, SP_LIST_MAX, r);
+    int err =
+        tree ? sp_list_tree(dir, path, n, SP_LIST_MAX, r) : sp_list(dir, path, n, SP_LIST_MAX, r);
     close(dir);
     return err;
 }
 
 /* One go. 0, -errno, or a positive enum sp_err. */
-static int try_open(const struct sp_workspace *w, const char *path, size_t n, bool must_dir,
+static int try_open(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
                     struct sp_result *r)
 {
     struct stat seen, st;
@@ -70,9 +71,9 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, bo
     if (fstat(fd, &seen) != 0) {
         res = -errno;
     } else if (S_ISDIR(seen.st_mode)) {
-        res = list_seen(fd, path, n, r);
+        res = list_seen(fd, path, n, (flags & SP_OPEN_TREE) != 0, r);
         r->flags = res == 0 ? SP_FILE_LISTING : 0;
-    } else if (must_dir) {
+    } else if (flags != 0) {
         res = SP_E_NOT_A_DIRECTORY;
     } else if (!S_ISREG(seen.st_mode)) {
         res = SP_E_NOT_A_FILE;
@@ -90,13 +91,13 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, bo
     return res;
 }
 
-enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, bool must_dir,
+enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
                          struct sp_result *r)
 {
     int res = -EAGAIN;
     r->fd = -1;
     for (int i = 0; i < SWAPS_MAX && res == -EAGAIN; i++)
-        res = try_open(w, path, n, must_dir, r);
+        res = try_open(w, path, n, flags, r);
     if (res == 0)
         return SP_OK;
     if (res > 0)

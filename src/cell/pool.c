@@ -124,7 +124,7 @@ static void run_job(struct sp_work *work)
     r->op = SP_OP_DONE;
     if (j->op == SP_OP_OPEN) {
         r->op = SP_OP_FILE;
-        e = sp_file_open(&p->space, j->path, j->n, (j->flags & SP_OPEN_MUST_DIR) != 0, r);
+        e = sp_file_open(&p->space, j->path, j->n, j->flags, r);
     } else if (j->op == SP_OP_DELETE) {
         e = sp_file_delete(&p->space, j->path, j->n, j->flags);
         sp_quota_changed(p->space.quota);

@@ -141,14 +141,20 @@ static void files(struct conn *c)
 
 static void list(struct conn *c)
 {
-    static const char *const names[] = {BOX_Q_PATH, NULL};
-    bool must_dir;
+    static const char *const names[] = {BOX_Q_PATH, BOX_Q_RECURSIVE, NULL};
+    bool must_dir, tree = false;
     route_ignore_body(c);
-    if (!read_query(c, names) || !read_path(c, PATH_MAY_MISS, &must_dir))
+    if (!read_query(c, names))
+        return;
+    if (!sp_query_flag(&query, BOX_Q_RECURSIVE, &tree)) {
+        reply_error(c, SP_E_BAD_QUERY, "\"recursive\" must be true or false.");
+        return;
+    }
+    if (!read_path(c, PATH_MAY_MISS, &must_dir))
         return;
     c->want = WANT_LISTING;
     struct sp_msg m = {.op = SP_OP_OPEN, .path = {c->path, c->path_len}};
-    m.flags = SP_OPEN_MUST_DIR;
+    m.flags = tree ? SP_OPEN_TREE : SP_OPEN_MUST_DIR;
     (void)link_request(c, &m);
 }
 

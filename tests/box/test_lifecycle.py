@@ -59,6 +59,35 @@ def test_no_more_than_so_many_at_once(start_box):
     held[1].close()
 
 
+def test_more_identities_than_may_have_a_process(start_box):
+    b = start_box()
+    for i in range(140):
+        assert b.sh("echo $((1 + 1))", (f"i{i}",))["stdout"] == "2\n"
+    assert len(cells(b)) <= 128
+    assert len(b.table()) == 140
+
+
+def test_stopping(start_box):
+    """A running command may finish; asked again, it is killed; who waits is told."""
+    b = start_box(env={"RUNBOX_SHUTDOWN_TIMEOUT": "60s"})
+    c = b.send_exec("touch up; while [ ! -e go ]; do sleep 0.01; done; echo done")
+    procs.wait_for("it runs", (b.workspace("alice") / "up").exists)
+    b.signal()
+    procs.wait_for("it stops", lambda: "stopping" in b.log())
+    (b.workspace("alice") / "go").touch()
+    assert c.answer().json["stdout"] == "done\n"
+    assert b.wait_exit() == {"status": 0, "left": [], "orphans": 0}
+    b.again()
+    c = b.send_exec("touch up2; sleep 1000")
+    procs.wait_for("it runs", (b.workspace("alice") / "up2").exists)
+    b.signal()
+    procs.wait_for("it stops", lambda: "stopping" in b.log())
+    b.signal()
+    a = c.answer()
+    assert a.status == 200 and a.json["signal"] == "SIGKILL"
+    assert b.wait_exit() == {"status": 0, "left": [], "orphans": 0}
+
+
 def test_who_leaves_is_killed(box, who):
     c = box.send_exec("touch up; sleep 4242", who)
     procs.wait_for("it runs", (box.workspace(*who) / "up").exists)

@@ -164,6 +164,35 @@ def test_list(box, who):
     assert box.call("GET", "/v1/list", who=who, path="x").code == "not_found"
 
 
+def test_list_of_a_tree(box, who):
+    box.sh("mkdir -p d/e/f g; touch d/1 d/e/2 d/e/f/3 g/4; ln -s / d/e/out; chmod 0 g; mkfifo d/p", who)
+    a = box.call("GET", "/v1/list", who=who, recursive="true").json
+    names = [e["name"] for e in a["entries"]]
+    assert sorted(names) == ["d", "d/1", "d/e", "d/e/2", "d/e/f", "d/e/f/3", "d/e/out", "d/p", "g"]
+    for name in names:  # folders first
+        assert "/" not in name or names.index(name.rpartition("/")[0]) < names.index(name)
+    kinds = {e["name"]: e["type"] for e in a["entries"]}
+    assert (kinds["d/e/out"], kinds["d/p"], kinds["g"]) == ("symlink", "other", "directory")
+    assert a["truncated"] is False and a["path"] == ""
+    a = box.call("GET", "/v1/list", who=who, path="d/e", recursive="true").json
+    assert sorted(e["name"] for e in a["entries"]) == ["2", "f", "f/3", "out"]
+    assert a["path"] == "d/e"
+    a = box.call("GET", "/v1/list", who=who, path="d/1", recursive="true")
+    assert (a.status, a.code) == (400, "not_a_directory")
+    assert box.call("GET", "/v1/list", who=who, recursive="maybe").code == "bad_query"
+    box.sh("chmod 700 g", who)
+
+
+def test_list_of_a_deep_and_of_a_wide_tree(box, who):
+    box.sh("for i in $(seq 300); do mkdir dddddddddd; cd dddddddddd; done; touch end", who)
+    a = box.call("GET", "/v1/list", who=who, recursive="true").json
+    assert len(a["entries"]) == 301 and a["entries"][-1]["name"].endswith("dddddddddd/end")
+    box.sh("rm -r d*; for i in $(seq 101); do mkdir $i; (cd $i; touch $(seq 1000)); done", who)
+    a = box.call("GET", "/v1/list", who=who, recursive="true").json
+    assert len(a["entries"]) == 100000 and a["truncated"] is True
+    box.call("DELETE", "/v1/workspace", who=who)
+
+
 def test_path(box, who):
     a = box.call("PUT", "/v1/path", b"abc", who, path="a/b")
     assert (a.status, a.json) == (201, {"path": "a/b", "size": 3})

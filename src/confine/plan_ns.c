@@ -64,7 +64,7 @@ static bool try_cell(struct sp_config *c, bool user, bool pid, bool ipc, char *w
 static bool find_way(struct sp_config *c, bool want_pid, bool want_ipc, char why[160],
                      char no_pid[160])
 {
-    char ignored[160];
+    char ignored[160] = "";
     for (int user = privileged() ? 0 : 1; user <= 1; user++) {
         if (want_pid && try_cell(c, user == 1, true, want_ipc, user == 1 ? why : ignored, 160))
             return true;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -147,10 +148,10 @@ int view_new_fs(struct view *v, const char *type, const char *path, uint64_t att
 
 /* ---- what the old root has ---- */
 
-static int copy_link(struct view *v, const char *path)
+static int copy_link(struct view *v, int link, const char *path)
 {
     char target[LINK_MAX_BYTES], parent[LINK_MAX_BYTES];
-    ssize_t n = readlink(path, target, sizeof target - 1);
+    ssize_t n = readlinkat(link, "", target, sizeof target - 1);
     if (n < 0)
         return view_fail(v->e, -errno, "reading the link", path);
     target[n] = '\0';
@@ -167,17 +168,15 @@ static int copy_link(struct view *v, const char *path)
     return r == 0 ? 0 : view_fail(v->e, r, "making the link", path);
 }
 
-int view_bind(struct view *v, const char *path, uint64_t attr)
+static int bind_found(struct view *v, int at, const char *path, uint64_t attr)
 {
     struct stat st;
-    if (fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP
-                   ? 0
-                   : view_fail(v->e, -errno, "looking at", path);
+    if (fstat(at, &st) != 0)
+        return view_fail(v->e, -errno, "looking at", path);
     if (S_ISLNK(st.st_mode))
-        return copy_link(v, path);
-    int tree = open_tree(AT_FDCWD, path,
-                         OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+        return copy_link(v, at, path);
+    int tree =
+        open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
     if (tree < 0)
         return view_fail(v->e, -errno, "copying the mount of", path);
     /* A device is written through a read-only mount all the same; its mode, owner and times, which
@@ -190,6 +189,22 @@ int view_bind(struct view *v, const char *path, uint64_t attr)
     else
         r = view_attach(v, tree, path, S_ISDIR(st.st_mode));
     close(tree);
+    return r;
+}
+
+/* Through no link on the way: below a folder that commands may write, they could have laid one
+ * since the daemon started. */
+int view_bind(struct view *v, const char *path, uint64_t attr)
+{
+    const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                                 .resolve = RESOLVE_NO_SYMLINKS};
+    long at = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (at < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP
+                   ? 0
+                   : view_fail(v->e, -errno, "looking at", path);
+    int r = bind_found(v, (int)at, path, attr);
+    close((int)at);
     return r;
 }
 

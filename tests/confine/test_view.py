@@ -124,3 +124,21 @@ def test_a_workspace_in_tmp(start, plan):
     assert d.run("pwd; find /tmp; echo x > f; cat /tmp/deep/ws/f")["stdout"] == \
         "/tmp/deep/ws\n/tmp\n/tmp/deep\n/tmp/deep/ws\nx\n"
     assert d.get("f").body == b"x\n"
+
+
+def test_a_link_on_the_way_to_an_added_path_leads_nowhere(start):
+    """A command lays one where the operator lets it write; the next cell must not follow it out."""
+    def prepare(d):
+        for name in ("free", "free/sub"):
+            (d.base / name).mkdir()
+            os.chown(d.base / name, d.owner, d.owner)
+        (d.base / "free/sub/secret").write_text("inside")
+        d.late_env = {"SALLYPORT_COMMAND_PATHS": f"write {d.base}/free, read {d.base}/free/sub/secret"}
+    d = start(prepare=prepare)
+    free, outside = d.base / "free", d.outside
+    assert d.run(f"cat {free}/sub/secret")["stdout"] == "inside"
+    d.run(f"mv {free}/sub {free}/old; ln -s {outside} {free}/sub")
+    os.kill(d.role("cell").pid, 9)
+    d.wait_idle()
+    r = d.run(f"cat {free}/sub/secret; ls {outside}")
+    assert r["stdout"] == "" and r["exit_code"] != 0, r

@@ -1,5 +1,6 @@
 """Every RUNBOX_ setting: a good value, the forms it may have, and bad ones: one sentence, status 2."""
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -94,6 +95,33 @@ def test_the_default_follows_the_maximum(start_box):
 def test_not_as_root(start_box):
     b = start_box(up=False, env={"RUNBOX_ROOT": "/tmp/x"}, uid=1000)
     assert b.wait_exit()["status"] == 2 and "must be started as root" in b.log()
+
+
+CAPS = "setuid,+setgid,+kill,+chown"
+
+
+@pytest.mark.parametrize("caps,missing", [
+    (CAPS, None), (CAPS + ",+setpcap", None), (CAPS + ",+sys_admin,+setpcap", None),
+    ("setgid,+kill,+chown", "SETUID"), ("setuid,+kill,+chown", "SETGID"),
+    ("setuid,+setgid,+chown", "KILL"), ("setuid,+setgid,+kill", "CHOWN")])
+def test_with_few_capabilities(start_box, caps, missing):
+    """Four are enough: no DAC_OVERRIDE, no FOWNER; SYS_ADMIN only gives namespaces."""
+    b = start_box()
+    b.end()
+    real, script = b.base / "real", b.base / "start.sh"
+    shutil.copy(names.BIN, real)
+    script.write_text(f'#!/bin/sh\nexec setpriv --bounding-set=-all,+{caps} {real} "$@"\n')
+    script.chmod(0o755)
+    b.source = script
+    b.again(up=missing is None)
+    if missing is not None:
+        assert b.wait_exit()["status"] == 2 and f"needs the capability {missing}." in b.log()
+        return
+    assert b.request("GET", "/ready").status == 200
+    assert b.sh("echo x > f; stat -c %u f", ("one",))["stdout"] != b.sh("id -u", ("two",))["stdout"]
+    assert b.upload("d/g", b"1", ("one",)).status == 201
+    assert b.call("DELETE", "/v1/workspace", who=("one",)).status == 204
+    assert not b.workspace("one").exists()
 
 
 def test_one_daemon_a_root(start_box):

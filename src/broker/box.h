@@ -20,6 +20,7 @@ struct box_work {
     enum box_step step;
     uint32_t asked; /* id of what the registry owes, 0 nothing */
     uint32_t uid;
+    bool swept;        /* removed because it was due, not because a client asked */
     bool ending;       /* the cell's socket was closed: it is to end by itself */
     uint64_t deadline; /* of ending and of BOX_PURGED */
 };

@@ -75,7 +75,7 @@ void box_registry_new(struct box *x, int fd)
 
 /* ---- answers ---- */
 
-static void due_answer(struct box *x, const struct sp_msg *m, uint64_t now)
+static void due_answer(struct box *x, const struct sp_msg *m)
 {
     x->due_id = 0;
     if (m->op != SP_OP_NAMED)
@@ -84,8 +84,7 @@ static void due_answer(struct box *x, const struct sp_msg *m, uint64_t now)
     if (s == NULL || s->nops > 0 || s->removing || cells_proc(x->c, s)->pid > 0)
         return; /* in use after all: another time */
     memset(box_work(x, s), 0, sizeof(struct box_work));
-    s->removing = true;
-    x->next_sweep = now; /* and the next one after that */
+    s->removing = box_work(x, s)->swept = true;
 }
 
 static void refused(struct box *x, struct slot *s, enum sp_err e, uint64_t now)
@@ -117,7 +116,7 @@ static bool on_answer(struct box *x, const struct sp_msg *m, uint64_t now)
 {
     struct slot *s = NULL;
     if (m->id == x->due_id && (m->op == SP_OP_NAMED || m->op == SP_OP_FAIL)) {
-        due_answer(x, m, now);
+        due_answer(x, m);
         return true;
     }
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)

@@ -25,6 +25,10 @@ void box_removed(struct box *x, struct slot *s, enum sp_err e, uint64_t now)
             answer_fail(x->b, o, e);
         op_free(x->b, o);
     }
+    if (box_work(x, s)->swept && e == SP_OK)
+        x->next_sweep = now; /* is there another one? */
+    if (e != SP_OK && e != SP_E_NOT_FOUND)
+        box_touch(x, s); /* so that others that are due come before it is tried again */
     s->removing = false;
     memset(box_work(x, s), 0, sizeof(struct box_work));
     settle(x->b, now);

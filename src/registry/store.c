@@ -40,7 +40,7 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_RETIRE] = "UPDATE workspace SET state = 1 WHERE key = ?1 AND state = 0",
     [SQL_FREE] = "UPDATE workspace SET state = 2, key = NULL, used = ?2 WHERE key = ?1",
     [SQL_DUE] = "SELECT key, uid FROM workspace WHERE state = 1 OR (state = 0 AND used < ?1)"
-                " ORDER BY state DESC, used LIMIT 1",
+                " ORDER BY used, uid LIMIT 1",
 };
 
 static int refuse(struct store *s, const char *what, char *why, size_t whylen)

@@ -156,6 +156,27 @@ def test_retention(start_box):
     procs.wait_for("both ids rest", lambda: {state for _, state in b.table().values()} == {2})
 
 
+def test_a_workspace_that_cannot_be_emptied(start_box):
+    """Something of root's is in it: it is tried again now and then, and holds up no other."""
+    b = start_box(env={"RUNBOX_RETENTION": "1s", "RUNBOX_SWEEP_INTERVAL": "500ms",
+                       "RUNBOX_CELL_IDLE": "100ms"})
+    b.sh("echo x > f", ("stuck",))
+    (b.workspace("stuck") / "d").mkdir()
+    (b.workspace("stuck") / "d" / "f").touch()
+    a = b.call("DELETE", "/v1/workspace", who=("stuck",))
+    assert (a.status, a.code) == (500, "internal")
+    assert b.exec("true", ("stuck",)).code == "busy"
+    for i in range(3):
+        b.sh("true", (f"other{i}",))
+    procs.wait_for("the others go", lambda: not any(b.workspace(f"other{i}").exists()
+                                                    for i in range(3)))
+    assert b.log().count("isn't empty yet") < 40  # not again and again without a pause
+    (b.workspace("stuck") / "d" / "f").unlink()
+    (b.workspace("stuck") / "d").rmdir()
+    procs.wait_for("it goes, too", lambda: not b.workspace("stuck").exists())
+    procs.wait_for("it may be used again", lambda: b.exec("true", ("stuck",)).status == 200)
+
+
 # ---- ends of all kinds ----
 
 @pytest.mark.parametrize("role", ["registry", "front", "broker", "cell"])

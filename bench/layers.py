@@ -25,33 +25,40 @@ VARIANTS = {"all on": "", "without cgroup": "cgroup", "without view, pid-ns, ipc
             "without pid-ns": "pid-ns", "without front-root": "front-root",
             "without landlock": "landlock,signal-scope", "without seccomp": "seccomp",
             "none": "seccomp,landlock,signal-scope,openat2,cgroup,view,front-root"}
+KEY = "bench-key-0123456789"
 BODY = json.dumps({"command": "true"}).encode()
 REQUEST = b"POST /execute HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 
 
 class Daemon:
-    def __init__(self, base, name, off):
+    def __init__(self, base, name, off, mode="seat"):
         self.name, self.times = name, []
-        ws = pathlib.Path(base) / re.sub(r"\W", "_", name)
+        ws = pathlib.Path(base) / (mode + re.sub(r"\W", "_", name))
         ws.mkdir()
-        os.chown(ws, USER, USER)
-        env = {"SANDBOX_WORKSPACE": str(ws), "SANDBOX_PORT": "0", "SALLYPORT_BIND": "127.0.0.1",
-               "SALLYPORT_TEST_DISABLE": off, "SALLYPORT_ACCEPT_MISSING": ALL, "SANDBOX_SHELL": "/bin/sh",
-               "PATH": os.environ["PATH"]}
-        self.p = subprocess.Popen([ROOT / "build/sallyport", "seat"], env=env, stderr=subprocess.PIPE, text=True)
+        env = {"SALLYPORT_TEST_DISABLE": off, "SALLYPORT_ACCEPT_MISSING": ALL, "PATH": os.environ["PATH"]}
+        if mode == "seat":
+            os.chown(ws, USER, USER)
+            env |= {"SANDBOX_WORKSPACE": str(ws), "SANDBOX_PORT": "0", "SALLYPORT_BIND": "127.0.0.1",
+                    "SANDBOX_SHELL": "/bin/sh"}
+        else:
+            ws.chmod(0o711)
+            env |= {"RUNBOX_ROOT": str(ws), "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1", "RUNBOX_API_KEY": KEY,
+                    "RUNBOX_SHELL": "/bin/sh", "RUNBOX_CELL_IDLE": "100ms"}
+        self.p = subprocess.Popen([ROOT / "build/sallyport", mode], env=env, stderr=subprocess.PIPE, text=True)
+        line = ""
         for line in self.p.stderr:
             m = re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)
             if m:
                 break
         else:
-            sys.exit(f"bench: the daemon {name!r} didn't start")
+            sys.exit(f"bench: the daemon {name!r} did not start: {line}")
         threading.Thread(target=self.p.stderr.read, daemon=True).start()
         self.s = socket.create_connection(("127.0.0.1", int(m[1])))
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def ask(self):
+    def ask(self, request=REQUEST):
         began = time.perf_counter()
-        self.s.sendall(REQUEST)
+        self.s.sendall(request)
         data = b""
         while b'"exit_code":0' not in data.replace(b" ", b"") or not data.rstrip().endswith(b"}"):
             more = self.s.recv(65536)
@@ -61,9 +68,41 @@ class Daemon:
         return (time.perf_counter() - began) * 1e6
 
     def stop(self):
-        self.s.close()
+        if self.s:
+            self.s.close()
         self.p.terminate()
         self.p.wait()
+
+
+def spawn():
+    """A bare spawn of the same shell, as Python does it: with vfork."""
+    began = time.perf_counter()
+    subprocess.run(["/bin/sh", "-c", "true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+    return (time.perf_counter() - began) * 1e6
+
+
+def first_calls(base, count=60):
+    """A new identity's first command: its user id, its folder, its cell, its view."""
+    boxes = []
+    try:
+        for name in ("all on", "without view, pid-ns, ipc-ns", "none"):
+            boxes.append(Daemon(base, name, VARIANTS[name], "box"))
+        bare, again = [], []
+        for n in range(count):
+            head = (b"POST /v1/exec HTTP/1.1\r\nHost: b\r\nAuthorization: Bearer %s\r\nX-Runbox-Identity: new-%d\r\n"
+                    b"Content-Length: %d\r\n\r\n%s" % (KEY.encode(), n, len(BODY), BODY))
+            for d in boxes:
+                d.times.append(d.ask(head))
+            again.append(boxes[0].ask(head))
+            bare.append(spawn())
+        print(f"\nfirst command of a new identity in the box, {count} of them, microseconds")
+        for d in boxes:
+            print(f"{d.name:32} {statistics.median(d.times):8.0f} {statistics.quantiles(d.times, n=20)[18]:8.0f}")
+        print(f"{'its second command, all on':32} {statistics.median(again):8.0f}")
+        print(f"{'a bare spawn, by Python':32} {statistics.median(bare):8.0f}")
+    finally:
+        for d in boxes:
+            d.stop()
 
 
 def main():
@@ -88,6 +127,7 @@ def main():
             # Of pairs of one round: what the machine did in it, it did to both.
             ratio = statistics.median(a / b for a, b in zip(full, d.times))
             print(f"{d.name:32} {p50:8.0f} {p95:8.0f} {ratio:20.3f}")
+        first_calls(base)
     finally:
         for d in daemons:
             d.stop()

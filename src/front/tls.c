@@ -183,7 +183,8 @@ bool tls_wanted_write(struct conn *c)
 void tls_shut_write(struct conn *c)
 {
     struct tls *t = c->tls;
-    if (t->broken || !t->up)
+    /* Asked here again: the handshake's end may have been the last that was read. */
+    if (t->broken || (!t->up && SSL_is_init_finished(t->ssl) != 1))
         return;
     ERR_clear_error();
     (void)SSL_shutdown(t->ssl); /* where the socket is full the client sees a cut, as it is one */

@@ -101,7 +101,12 @@ def test_outside_is_neither_read_nor_removed_nor_linked(seat):
 def test_reads_outside_fail(seat, path):
     path = path.replace("BASE", str(seat.base))
     r = seat.run(f"if [ -d {path} ]; then ls {path}; else head -c 1 {path}; fi")
-    assert r["exit_code"] != 0 or (path == "/etc/shadow" and seat.owner == 0), r
+    way = [str(p.name) for p in (seat.ws, *seat.ws.parents) if str(p.parent) == path]
+    named = {"systemd", "resolvconf", "NetworkManager"} if path == "/run" else set()  # by policy/command.landlock
+    if way:  # a folder above the workspace shows the way to it
+        assert set(r["stdout"].split()) - named == set(way), r
+    else:
+        assert r["exit_code"] != 0 or (path == "/etc/shadow" and seat.owner == 0), r
 
 
 def test_reads_that_work(seat):

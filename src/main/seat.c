@@ -150,9 +150,18 @@ static void make_cgroup(struct super *s, struct sp_plan *plan)
         (void)snprintf(l->why, sizeof l->why, "only the seat has one, for its one command");
         return;
     }
-    l->active = s->cfg.cgroup = sp_cgroup_make(&s->cgroup, &s->cfg) == 0;
-    s->cfg.cgroup_memory = s->cgroup.memory;
+    bool made = sp_cgroup_make(&s->cgroup, &s->cfg) == 0;
     (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
+    /* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup. */
+    if (made && s->cfg.pid_ns && !s->cgroup.memory && !s->cgroup.pids) {
+        sp_cgroup_remove(&s->cgroup);
+        (void)snprintf(l->why, sizeof l->why,
+                       "it would limit nothing here%s, and the PID namespace ends commands",
+                       s->cfg.limit_memory != 0 ? " (no controller for memory)" : "");
+        made = false;
+    }
+    l->active = s->cfg.cgroup = made;
+    s->cfg.cgroup_memory = made && s->cgroup.memory;
 }
 
 static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,

@@ -26,6 +26,17 @@ def folder():
         f.remove()
 
 
+@pytest.fixture
+def start(start):
+    """Without a PID namespace: beside one the layer is on only where it limits something."""
+    def make(env=None, **kw):
+        env = dict(env or {})
+        env[DISABLE] = ",".join(filter(None, (env.get(DISABLE), "pid-ns")))
+        return start(env=env, **kw)
+    make.plain = start
+    return make
+
+
 @pytest.fixture(params=["root-uid1000", "user"])
 def placed(request, folder, start):
     """A daemon that was started in a cgroup which it may write."""
@@ -177,6 +188,17 @@ def test_off(folder, start, why, env, owner):
     f = folder(owner)
     d = start(cgroup2=f.path, env=env)
     assert f"layer cgroup: off ({why})" in d.log() and f.below() == []
+    assert d.run("echo ok; sleep 1000 &")["stdout"] == "ok\n"
+    d.wait_no_strangers()
+
+
+def test_off_where_it_would_limit_nothing(folder, start):
+    """A PID namespace ends commands as surely, and every command pays for being put into a cgroup."""
+    f = folder()
+    d = start.plain(cgroup2=f.path)
+    limits = {"memory", "pids"} & set((cgroup2.mounted() / "cgroup.controllers").read_text().split())
+    state = "layer cgroup: on" if limits else "layer cgroup: off (it would limit nothing here"
+    assert state in d.log(), d.log()
     assert d.run("echo ok; sleep 1000 &")["stdout"] == "ok\n"
     d.wait_no_strangers()
 

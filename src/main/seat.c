@@ -152,7 +152,8 @@ static void make_cgroup(struct super *s, struct sp_plan *plan)
     }
     bool made = sp_cgroup_make(&s->cgroup, &s->cfg) == 0;
     (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
-    /* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup. */
+    /* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup.
+     */
     if (made && s->cfg.pid_ns && !s->cgroup.memory && !s->cgroup.pids) {
         sp_cgroup_remove(&s->cgroup);
         (void)snprintf(l->why, sizeof l->why,

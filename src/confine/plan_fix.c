@@ -20,7 +20,8 @@ static const char *const fixes[SP_LAYER_COUNT] = {
         "Linux 5.6 or later; in a container, a seccomp profile that allows openat2",
     [SP_LAYER_CGROUP] = NULL, /* its reason has it */
     [SP_LAYER_VIEW] =
-        "Linux 5.12 or later, and CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN) or user "
+        "a root that is a mount, not a chroot; Linux 5.12 or later; and CAP_SYS_ADMIN (docker run "
+        "--cap-add SYS_ADMIN) or user "
         "namespaces: "
         "sysctl user.max_user_namespaces over 0, kernel.unprivileged_userns_clone=1 (Debian), "
         "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu); in a container, a seccomp "

@@ -64,13 +64,15 @@ static bool try_cell(struct sp_config *c, bool user, bool pid, bool ipc, char *w
 static bool find_way(struct sp_config *c, bool want_pid, bool want_ipc, char why[160],
                      char no_pid[160])
 {
-    char ignored[160] = "";
-    for (int user = privileged() ? 0 : 1; user <= 1; user++) {
-        if (want_pid && try_cell(c, user == 1, true, want_ipc, user == 1 ? why : ignored, 160))
+    const int first = privileged() ? 0 : 1;
+    char no_view[160] = "";
+    for (int user = first; user <= 1; user++) {
+        if (want_pid && try_cell(c, user == 1, true, want_ipc, no_pid, 160))
             return true;
-        (void)snprintf(no_pid, 160, "%s", user == 1 ? why : ignored);
-        if (try_cell(c, user == 1, false, want_ipc, why, 160))
+        if (try_cell(c, user == 1, false, want_ipc, no_view, 160))
             return true;
+        if (user == first) /* the way that ought to work tells more */
+            (void)snprintf(why, 160, "%s", no_view);
     }
     return false;
 }
@@ -82,12 +84,16 @@ static void plan_front(struct sp_plan *p, struct sp_config *c, bool off)
     (void)snprintf(why, sizeof why,
                    c->isolation == SP_ISOLATION_BASIC ? "SALLYPORT_ISOLATION=basic" : "disabled");
     bool user = c->user_ns;
-    bool works = false;
+    bool works = false, told = false;
+    char again[160] = "";
     for (int u = c->view ? user : !privileged(); !off && !works && u <= (c->view ? user : 1); u++) {
         c->user_ns = u == 1;
         c->front_ns = FRONT_NS;
         const struct sp_role_ns ns = sp_ns_of(c, false);
-        works = sp_probe_ns(c, &ns, false, why, sizeof why) == 0;
+        works = sp_probe_ns(c, &ns, false, again, sizeof again) == 0;
+        if (!works && !told)
+            (void)snprintf(why, sizeof why, "%s", again);
+        told = true;
     }
     if (!works) {
         c->front_ns = 0;

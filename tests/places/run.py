@@ -28,10 +28,16 @@ def pytest(place, folder, paths):
                "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport")}
         begun = time.monotonic()
         log = folder / f"{place}.log"
+        # As ./dev test: what fails is tried once more, and has failed if it fails twice.
+        again = ["--last-failed", "--last-failed-no-failures", "none"]
         with open(log, "wb") as out:
-            code = subprocess.run(["/usr/bin/python3", "-m", "pytest", "--rootdir=.", "-q", "-p", "no:cacheprovider",
-                                   *paths], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out,
-                                  stderr=subprocess.STDOUT, check=False).returncode
+            for more in ([], again):
+                code = subprocess.run(["/usr/bin/python3", "-m", "pytest", "--rootdir=.", "-q", "-o",
+                                       f"cache_dir={room}/cache", *more, *paths], cwd=ROOT, env=env,
+                                      stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                      check=False).returncode
+                if code == 0:
+                    break
         text = log.read_text(encoding="utf-8", errors="replace")
         log.write_text(text + left_out.read_text(), encoding="utf-8")
     counts = re.search(r"^(\d+ .*) in [0-9.]+s", text.splitlines()[-1] if text else "")

@@ -12,6 +12,7 @@ from . import names
 RUNNER = r"""
 import json, os, signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # the fence's first process ignores it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and who started the tests may (nohup)
 os.write(1, b"\n")
 for line in sys.stdin.buffer:
     job = json.loads(line)

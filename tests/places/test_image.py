@@ -96,7 +96,7 @@ def serves(box, uid):
     assert box.request("DELETE", "/files/a?recursive=true").status == 204
     assert box.run("sleep 100", timeout=0.3)["timed_out"]
     assert box.run("(setsid sleep 1000 &); echo x")["stdout"] == "x\n"
-    r = box.run("echo x > /etc/new; echo x > /usr/local/bin/sallyport; kill 1; echo done")
+    r = box.run("echo x > /etc/new; echo x > /usr/local/bin/other; kill 1; echo done")
     assert r["stdout"] == "done\n" and r["stderr"].count("\n") == 3, r
 
 
@@ -172,7 +172,7 @@ def test_pool_habit(run_image, tmp_path, volume, start):
     assert box.run("id -u; pwd; echo $0")["stdout"].split() == ["4321", "/workspace", "bash"]
     assert box.request("PUT", "/files/a/b.txt", b"data").status == 201
     assert (ws / "a" / "b.txt").read_bytes() == b"data"
-    r = box.run("python3 -c 'print(open(\"a/b.txt\").read())'; rm -r a; touch /tmp/x; ls -A")
+    r = box.run("python3 -c 'print(open(\"a/b.txt\").read())'; rm -r a; touch /etc/x; ls -A")
     assert r["stdout"] == "data\n.sandbox-agent\n" and "Read-only" in r["stderr"], r
     # a command can replace the file that it can write, and the daemon goes on
     assert box.run("echo x > .sandbox-agent; rm .sandbox-agent; echo ok")["stdout"] == "ok\n"

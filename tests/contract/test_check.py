@@ -27,7 +27,7 @@ def test_json_and_table_agree(start, plan):
 
 @pytest.mark.parametrize("layer", [n for n in names.LAYERS if n not in ("net-ns", "cgroup")])
 def test_what_is_off_has_a_fix(start, layer):
-    accept = f"{layer},landlock,signal-scope"
+    accept = f"{layer},landlock,view,signal-scope"
     out, _ = check(start, "--json", **{names.TEST_DISABLE: layer, names.ACCEPT_MISSING: accept})
     found = next(entry for entry in json.loads(out)["layers"] if entry["name"] == layer)
     assert not found["active"] and len(found["fix"]) > 10

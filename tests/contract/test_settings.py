@@ -238,7 +238,7 @@ def test_commands_as_root_must_be_accepted(start):
 
 
 def test_a_missing_layer_can_be_accepted(start):
-    d = start(env={names.TEST_DISABLE: "landlock,signal-scope", names.ACCEPT_MISSING: "landlock,signal-scope"})
+    d = start(env={names.TEST_DISABLE: "landlock,signal-scope", names.ACCEPT_MISSING: "landlock,view,signal-scope"})
     assert d.run("echo ok")["stdout"] == "ok\n"
 
 

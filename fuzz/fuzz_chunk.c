@@ -1,4 +1,5 @@
-/* fuzz_chunk.c: the chunked decoder: the same bytes out and the same verdict at every cut. */
+/* fuzz_chunk.c: the chunked decoder: the same bytes out and the same verdict at every cut.
+ * Covers: src/http/chunk.c */
 #include "sallyport/http.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* fuzz_head.c: the HTTP head parser. However the bytes are cut, the verdict is the same; an
- * accepted head has one framing, and its slices lie inside the input. */
+ * accepted head has one framing, and its slices lie inside the input.
+ * Covers: src/http/head.c src/http/field.c src/http/grammar.c */
 #include "sallyport/http.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* fuzz_json.c: the /execute body reader. Whatever comes in, it returns a request within the limits
- * or an error with a sentence, and leaks nothing. */
+ * or an error with a sentence, and leaks nothing.
+ * Covers: src/front/execreq.c */
 #include "front/execreq.h"
 #include "sallyport/proto.h"
 #include "sallyport/utf8.h"

@@ -1,6 +1,7 @@
 /* fuzz_multipart.c: the form parser. The input is a Content-Type up to the first line feed, then
  * the body. The same events at every split; and beside it a plain reader of the whole body, which
- * finds the same parts with the same bytes, or refuses what the parser refuses. */
+ * finds the same parts with the same bytes, or refuses what the parser refuses.
+ * Covers: src/http/multipart.c src/http/parthead.c */
 #include "sallyport/multipart.h"
 #include "sallyport/utf8.h"
 

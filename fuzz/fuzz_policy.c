@@ -1,5 +1,6 @@
 /* fuzz_policy.c: the parsers of policy texts: any text is accepted or refused with a sentence, as a
- * whole filter, as the operator's rules and as paths. */
+ * whole filter, as the operator's rules and as paths.
+ * Covers: src/confine/policy_parse.c src/confine/policy_added.c src/confine/landlock_text.c */
 #include "sallyport/confine.h"
 
 #include <stdlib.h>

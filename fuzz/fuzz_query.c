@@ -1,5 +1,6 @@
 /* fuzz_query.c: the query parser beside a plain reading of its rules: same verdict, same names,
- * same values; and what was read, encoded anew, reads the same. */
+ * same values; and what was read, encoded anew, reads the same.
+ * Covers: src/http/query.c */
 #include "sallyport/query.h"
 #include "sallyport/utf8.h"
 

@@ -1,6 +1,7 @@
 /* fuzz_resolve.c: the resolver on a real tree with links of all kinds, made once in a private
  * folder. The kernel's openat2 and our walk must agree, and whatever is opened must lie inside the
- * tree. Only opens for reading: nothing is made, changed or removed. */
+ * tree. Only opens for reading: nothing is made, changed or removed.
+ * Covers: src/cell/resolve.c src/cell/walk.c */
 #include "cell/resolve.h"
 #include "sallyport/err.h"
 #include "sallyport/proto.h"

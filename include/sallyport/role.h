@@ -16,7 +16,7 @@ enum sp_role_fd {
     SP_FD_EXTRA = 5,   /* front, registry: SEQPACKET to the broker. cell, broker: the workspace
                           folder, in the box the folder of workspaces */
     SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
-    SP_FD_SELF = 7,    /* broker: O_PATH of the binary, which sp_role_spawn starts cells from */
+    SP_FD_SELF = 7,    /* broker: O_PATH of the binary that it was started from, as its cells are */
     /* broker, cell, where sp_config.cgroup is set: the cgroup of commands, its cgroup.freeze and
      * cgroup.procs, and its memory.events where cgroup_memory is */
     SP_FD_CGROUP = 20,
@@ -118,6 +118,11 @@ pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
  * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns
  * the descriptor or -errno. */
 int sp_role_init_self(bool inherited);
+/* main: the broker and cells are executed from fd (taken; -1: from our own binary again), which
+ * holds these two roles and nothing else. */
+void sp_role_use_inner(int fd);
+/* The descriptor that a role is executed from, ours to keep; -1: none is open. */
+int sp_role_binary(const char *role);
 
 /* Exit status of a front whose broker closed its socket. */
 #define SP_EXIT_NO_BROKER 3

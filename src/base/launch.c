@@ -9,7 +9,6 @@
  * child, the role. It keeps the namespace's capabilities over exec by the ambient set, as a user id
  * that isn't mapped yet has none otherwise; the role writes its maps itself (sp_userns_settle),
  * since ours can't be written while we aren't dumpable. */
-#include "launch.h"
 #include "sallyport/role.h"
 
 #include <errno.h>
@@ -37,7 +36,7 @@ static const struct sp_role_ns no_ns;
 struct launch {
     const struct sp_fdmap *map;
     int n;
-    int null_fd;
+    int null_fd, binary;
     char *const *argv;
     char *const *envp;
     const struct sp_role_ns *ns;
@@ -52,7 +51,7 @@ static int place(const struct launch *l, int *exec_fd)
 {
     int parked[SP_FDMAP_MAX];
     int null_fd = fcntl(l->null_fd, F_DUPFD_CLOEXEC, PARK_ABOVE);
-    *exec_fd = fcntl(sp_role_self_fd, F_DUPFD_CLOEXEC, PARK_ABOVE);
+    *exec_fd = fcntl(l->binary, F_DUPFD_CLOEXEC, PARK_ABOVE);
     if (null_fd < 0 || *exec_fd < 0)
         return errno;
     for (int i = 0; i < l->n; i++) {
@@ -217,13 +216,18 @@ pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
     for (int i = 0; i < n; i++)
         if (map[i].from < 0 || map[i].to <= STDERR_FILENO || map[i].to >= PARK_ABOVE)
             return -EINVAL;
-    if (sp_role_self_fd < 0)
+    int binary = sp_role_binary(role);
+    if (binary < 0)
         return -EBADF;
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0)
         return -errno;
-    struct launch l = {
-        .map = map, .n = n, .null_fd = null_fd, .argv = argv, .ns = ns != NULL ? ns : &no_ns};
+    struct launch l = {.map = map,
+                       .n = n,
+                       .null_fd = null_fd,
+                       .binary = binary,
+                       .argv = argv,
+                       .ns = ns != NULL ? ns : &no_ns};
     char **env = child_env(env_room);
     l.envp = env;
     pid_t pid = launch(&l);

@@ -3,7 +3,6 @@
  * wrote it.
  */
 #include "sallyport/role.h"
-#include "launch.h"
 #include "sallyport/log.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-int sp_role_self_fd = -1;
+static int self_fd = -1, inner_fd = -1;
 
 static bool terminated(const char *s, size_t cap)
 {
@@ -99,12 +98,25 @@ int sp_role_init_self(bool inherited)
             return -errno;
         if (!S_ISREG(st.st_mode))
             return -EBADF;
-        sp_role_self_fd = SP_FD_SELF;
+        self_fd = SP_FD_SELF;
         if (fcntl(SP_FD_SELF, F_SETFD, FD_CLOEXEC) != 0)
             return -errno;
-        return sp_role_self_fd;
+        return self_fd;
     }
-    if (sp_role_self_fd < 0)
-        sp_role_self_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    return sp_role_self_fd < 0 ? -errno : sp_role_self_fd;
+    if (self_fd < 0)
+        self_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+    return self_fd < 0 ? -errno : self_fd;
+}
+
+void sp_role_use_inner(int fd)
+{
+    if (inner_fd >= 0)
+        close(inner_fd);
+    inner_fd = fd;
+}
+
+int sp_role_binary(const char *role)
+{
+    bool inner = strcmp(role, "broker") == 0 || strcmp(role, "cell") == 0;
+    return inner && inner_fd >= 0 ? inner_fd : self_fd;
 }

@@ -29,7 +29,7 @@ void broker_cell_gone(struct broker *b, struct slot *s, bool retry, enum sp_err 
     s->cell_up = false;
     s->cell_breach = NULL;
     s->seat = NULL;
-    for (unsigned i = 0; i < BROKER_OPS_MAX && s->nops > 0; i++) {
+    for (unsigned i = 0; i < b->touched && s->nops > 0; i++) {
         struct op *o = &b->ops[i];
         if (o->slot != s || o->state == OP_FREE || o->state == OP_QUEUED || o->kind == SP_OP_REMOVE)
             continue;
@@ -174,7 +174,7 @@ uint64_t broker_tick(struct broker *b, uint64_t now)
 {
     uint64_t next = BROKER_NEVER;
     b->now = now;
-    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+    for (unsigned i = 0; i < b->touched; i++) {
         struct op *o = &b->ops[i];
         if (o->state == OP_FREE || o->deadline == BROKER_NEVER)
             continue;

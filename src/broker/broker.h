@@ -85,7 +85,8 @@ struct broker {
     struct slot slot[BROKER_SLOTS_MAX]; /* the seat's is the first */
 
     struct op ops[BROKER_OPS_MAX];
-    struct op *free_ops;
+    struct op *free_ops; /* of those that were in use before */
+    unsigned touched;    /* the first so many of `ops` were */
     unsigned nops;
     struct op *by_front[BROKER_BUCKETS], *by_cell[BROKER_BUCKETS];
     uint32_t last_cell_id;
@@ -95,6 +96,7 @@ struct broker {
     const char *front_breach; /* why; its work is cancelled: tell main, then broker_front_gone */
 };
 
+/* b: all zero, as static memory is. Not cleared here: that would touch all of its pages. */
 void broker_init(struct broker *b, uint64_t max_timeout_ms);
 /* Before anything else: many slots, made as keys come. */
 void broker_be_box(struct broker *b, unsigned queue_max, unsigned busy_max);
@@ -129,6 +131,7 @@ void broker_kill_all(struct broker *b, uint64_t now);
 uint64_t broker_tick(struct broker *b, uint64_t now);
 
 /* ---- table.c ---- */
+bool broker_full(const struct broker *b);
 /* NULL when all are taken. front_id must not be alive. */
 struct op *op_new(struct broker *b, struct slot *s, uint8_t kind, uint32_t front_id);
 struct op *op_by_front(struct broker *b, uint32_t id);

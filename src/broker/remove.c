@@ -15,7 +15,7 @@
 void box_removed(struct box *x, struct slot *s, enum sp_err e, uint64_t now)
 {
     const struct sp_msg done = {.op = SP_OP_DONE};
-    for (unsigned i = 0; i < BROKER_OPS_MAX && s->nops > 0; i++) {
+    for (unsigned i = 0; i < x->b->touched && s->nops > 0; i++) {
         struct op *o = &x->b->ops[i];
         if (o->state == OP_FREE || o->slot != s || o->kind != SP_OP_REMOVE)
             continue;

@@ -10,7 +10,7 @@
  */
 static void detach(struct broker *b, uint64_t now)
 {
-    for (unsigned i = 0; i < BROKER_OPS_MAX; i++) {
+    for (unsigned i = 0; i < b->touched; i++) {
         struct op *o = &b->ops[i];
         if (o->state == OP_FREE)
             continue;
@@ -82,7 +82,7 @@ static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
         breach(b, "it named a workspace where there is one, or none where there are many");
         return;
     }
-    if (b->free_ops == NULL) {
+    if (broker_full(b)) {
         refuse(b, m->id, SP_E_OVERLOADED);
         return;
     }

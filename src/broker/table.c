@@ -8,7 +8,6 @@
 
 void broker_init(struct broker *b, uint64_t max_timeout_ms)
 {
-    memset(b, 0, sizeof *b);
     sp_chan_init(&b->front, -1);
     b->max_timeout_ms = max_timeout_ms;
     b->front_fds = SP_CHAN_QUEUE_FDS;
@@ -17,10 +16,23 @@ void broker_init(struct broker *b, uint64_t max_timeout_ms)
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
         sp_chan_init(&b->slot[i].cell, -1);
     b->slot[0].used = true;
-    for (unsigned i = BROKER_OPS_MAX; i-- > 0;) {
-        b->ops[i].next_front = b->free_ops;
-        b->free_ops = &b->ops[i];
-    }
+}
+
+bool broker_full(const struct broker *b)
+{
+    return b->nops == BROKER_OPS_MAX;
+}
+
+/* One that was in use before, else the next that never was: pages of the table that no operation
+ * has needed stay untouched. */
+static struct op *take_free(struct broker *b)
+{
+    struct op *o = b->free_ops;
+    if (o != NULL)
+        b->free_ops = o->next_front;
+    else if (b->touched < BROKER_OPS_MAX)
+        o = &b->ops[b->touched++];
+    return o;
 }
 
 void broker_be_box(struct broker *b, unsigned queue_max, unsigned busy_max)
@@ -33,14 +45,16 @@ void broker_be_box(struct broker *b, unsigned queue_max, unsigned busy_max)
 
 void broker_free(struct broker *b)
 {
-    for (unsigned i = 0; i < BROKER_OPS_MAX; i++)
+    for (unsigned i = 0; i < b->touched; i++)
         free(b->ops[i].held);
     if (b->front.fd >= 0)
         sp_chan_close(&b->front);
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
         if (b->slot[i].cell.fd >= 0)
             sp_chan_close(&b->slot[i].cell);
-    broker_init(b, b->max_timeout_ms);
+    uint64_t max_timeout_ms = b->max_timeout_ms;
+    memset(b, 0, sizeof *b);
+    broker_init(b, max_timeout_ms);
 }
 
 /* ---- slots ---- */
@@ -110,10 +124,9 @@ static uint32_t fresh_cell_id(struct broker *b)
 
 struct op *op_new(struct broker *b, struct slot *s, uint8_t kind, uint32_t front_id)
 {
-    struct op *o = b->free_ops;
+    struct op *o = take_free(b);
     if (o == NULL)
         return NULL;
-    b->free_ops = o->next_front;
     memset(o, 0, sizeof *o);
     o->state = OP_STARTING;
     o->slot = s;

@@ -51,6 +51,7 @@ struct sp_pool {
     struct sp_work *head, **tail;
     unsigned jobs;   /* queued, of OPEN, DELETE, USAGE */
     unsigned active; /* uploads used */
+    size_t touched;  /* the first so many of `upload` have been in use */
     int epoll, wake;
     int ready, failed; /* threads; failed: the first -errno */
     pthread_t thread[SP_POOL_THREADS];

@@ -17,7 +17,7 @@ enum { BEGIN = 1, READABLE = 2, COMMIT = 4, CANCEL = 8 };
 
 static struct sp_upload *find(struct sp_pool *p, uint32_t id)
 {
-    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
+    for (size_t i = 0; i < p->touched; i++) {
         if (p->upload[i].used && p->upload[i].id == id)
             return &p->upload[i];
     }
@@ -208,23 +208,31 @@ void sp_upload_event(struct sp_pool *p, uint64_t key)
 void sp_uploads_init(struct sp_pool *p)
 {
     p->active = 0;
-    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
-        p->upload[i].pool = p;
-        p->upload[i].work.run = run_upload;
-        p->upload[i].used = false;
-    }
+    p->touched = 0; /* the places themselves are four pages each: see place_of */
+}
+
+/* The first free one. Places are prepared one by one, as they come into use: most cells never see
+ * more than two uploads at once, and an untouched page costs nothing. */
+static struct sp_upload *place_of(struct sp_pool *p)
+{
+    for (size_t i = 0; i < p->touched; i++)
+        if (!p->upload[i].used)
+            return &p->upload[i];
+    if (p->touched == SP_POOL_UPLOADS)
+        return NULL;
+    struct sp_upload *u = &p->upload[p->touched++];
+    u->pool = p;
+    u->work.run = run_upload;
+    u->used = false;
+    return u;
 }
 
 enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
 {
-    struct sp_upload *u = NULL;
     if (m->path.n > SP_PATH_BYTES_MAX || m->etag.n >= SP_ETAG_MAX)
         return SP_E_BAD_PATH;
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < SP_POOL_UPLOADS && u == NULL; i++) {
-        if (!p->upload[i].used)
-            u = &p->upload[i];
-    }
+    struct sp_upload *u = place_of(p);
     bool twice = find(p, m->id) != NULL;
     if (u != NULL && !twice) {
         sp_put_init(&u->put);
@@ -284,7 +292,7 @@ void sp_uploads_abort(struct sp_pool *p, unsigned ms)
         until.tv_sec++;
     }
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < SP_POOL_UPLOADS; i++) {
+    for (size_t i = 0; i < p->touched; i++) {
         if (p->upload[i].used) {
             p->upload[i].cancel_code = SP_E_INTERNAL;
             note(&p->upload[i], CANCEL);

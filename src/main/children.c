@@ -162,12 +162,12 @@ static int start(struct child *c, const struct sp_fdmap *extra, int nextra,
     return 0;
 }
 
-int start_broker(struct super *s)
+static int try_broker(struct super *s)
 {
     struct sp_fdmap map[8] = {{s->config_fd, SP_FD_CONFIG},
                               {s->workspace_fd, SP_FD_EXTRA},
                               {s->filters_fd, SP_FD_FILTERS},
-                              {s->self_fd, SP_FD_SELF}};
+                              {sp_role_binary("broker"), SP_FD_SELF}};
     int n = 4;
     if (s->cfg.cgroup) {
         map[n++] = (struct sp_fdmap){s->cgroup.dir, SP_FD_CGROUP};
@@ -177,6 +177,16 @@ int start_broker(struct super *s)
     if (s->cfg.cgroup_memory)
         map[n++] = (struct sp_fdmap){s->cgroup.events, SP_FD_CGROUP_EVENTS};
     return start(&s->broker, map, n, NULL);
+}
+
+int start_broker(struct super *s)
+{
+    int r = try_broker(s);
+    if (r != 0 && sp_role_binary("broker") != s->self_fd) { /* no file in memory may be executed */
+        sp_role_use_inner(-1);
+        r = try_broker(s);
+    }
+    return r;
 }
 
 int start_front(struct super *s)

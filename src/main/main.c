@@ -1,6 +1,7 @@
 /* main.c: the command line. `sallyport seat` becomes main, the process that starts and watches the
  * others; `--role=X` is how main and the broker start them. Trusts its arguments and environment.
  */
+#include "main/inner.h"
 #include "main/supervise.h"
 
 #include "sallyport/log.h"
@@ -72,6 +73,7 @@ static int serve(enum sp_mode mode)
     struct sp_plan plan;
     if (seat_prepare(&super, mode, &plan, false, environ, err, sizeof err) != 0)
         return refused(err);
+    inner_use();
     int status = supervise(&super);
     listen_close(&super.listeners);
     sp_cgroup_remove(&super.cgroup);

@@ -74,6 +74,9 @@ def fence(spec):
     mount("tmp", "/tmp", "tmpfs", 0, "mode=1777,size=256m")
     make_dev(spec.get("nodes", ()))
     mount("proc", "/proc", "proc", 0)
+    if spec.get("memfd_noexec"):
+        with open("/proc/sys/vm/memfd_noexec", "w", encoding="ascii") as f:
+            f.write(str(spec["memfd_noexec"]))
     if spec.get("cgroup2"):  # the one tree of the kernel, from where the daemon is put
         mount("cg", spec["cgroup2"], "cgroup2", 0)
     # For root alone: nobody else may write there, and over a masked /proc the kernel gives them no

@@ -47,6 +47,7 @@ static inline void new_cell(void)
 
 static inline void setup(void)
 {
+    memset(&b, 0, sizeof b);
     broker_init(&b, 3600000);
     now = 1000;
     new_front();

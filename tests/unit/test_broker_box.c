@@ -15,6 +15,7 @@ static struct slot *slot_of(unsigned n)
 
 static void box_setup(void)
 {
+    memset(&b, 0, sizeof b);
     broker_init(&b, 3600000);
     broker_be_box(&b, QUEUE, BUSY);
     now = 1000;

@@ -8,10 +8,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIPE_SIZE (256 << 10) /* 64 uploads stay well below pipe-user-pages-soft */
 #define STEP (1u << 20)
+#define FOLDER_TRIES 8
 
 static void close_one(int *fd)
 {
@@ -103,23 +105,47 @@ static enum sp_err code(int err)
     }
 }
 
+static bool removed(int folder)
+{
+    struct stat st;
+    return fstat(folder, &st) == 0 && st.st_nlink == 0;
+}
+
+/* Opens the folder, makes it where it's missing, and looks at what is there. *err: 0 where p->file
+ * was made, else -errno. A folder that is removed between the two is made anew; that it is gone
+ * comes as EPERM from some file systems (tmpfs), so who is refused asks. */
+static enum sp_err make_in_folder(const struct sp_workspace *w, struct sp_put *p, int *err)
+{
+    for (int i = 0; i < FOLDER_TRIES; i++) {
+        mode_t mode = 0;
+        close_one(&p->parent);
+        p->parent = sp_resolve_parent(w->root, p->path, p->path_len, true, w->use_openat2, p->name);
+        if (p->parent < 0) {
+            *err = p->parent;
+            p->parent = -1;
+            return SP_OK;
+        }
+        enum sp_err e = sp_put_check(w, p, &mode);
+        if (e != SP_OK)
+            return e;
+        *err = make_file(p);
+        if (*err == 0 || !removed(p->parent))
+            return SP_OK;
+        *err = -ENOENT;
+    }
+    return SP_OK;
+}
+
 enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *write_end)
 {
-    mode_t mode = 0;
+    int err = 0;
     int ends[2];
     p->quota = w->quota;
     enum sp_err e = sp_quota_room(w->quota, w);
     if (e != SP_OK)
         return e;
-    p->parent = sp_resolve_parent(w->root, p->path, p->path_len, true, w->use_openat2, p->name);
-    if (p->parent < 0) {
-        int err = p->parent;
-        p->parent = -1;
-        return code(err);
-    }
-    e = sp_put_check(w, p, &mode);
+    e = make_in_folder(w, p, &err);
     if (e == SP_OK) {
-        int err = make_file(p);
         if (err == 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
             err = -errno;
         if (err == 0) {
@@ -128,7 +154,7 @@ enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *wr
             (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE); /* only faster */
             return SP_OK;
         }
-        e = err == -EEXIST ? SP_E_INTERNAL : code(err);
+        e = err == -EEXIST && p->parent >= 0 ? SP_E_INTERNAL : code(err);
     }
     sp_put_drop(p);
     return e;

@@ -23,6 +23,35 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "plan(names): starts daemons of these plans in its body")
 
 
+# Units of what one worker does when tests run side by side (pytest -n), longest first; any other file is one, too.
+UNITS = (
+    ("tests/sdk/",),  # they share what they build
+    ("tests/confine/test_tree_matrix.py", "tests/confine/test_tree_kill.py"),  # one fork bomb at a time
+    ("tests/programs/test_mixed.py",), ("tests/programs/test_builds.py",), ("tests/programs/test_python.py",),
+    ("tests/confine/test_probes.py",), ("tests/programs/test_node.py",), ("tests/programs/test_calls.py",),
+    ("tests/box/test_lifecycle.py",), ("tests/box/test_routes.py",), ("tests/box/test_quota.py",),
+    ("tests/fault/test_crash.py",), ("tests/confine/test_cgroup_limits.py",), ("tests/hostile/test_hostile.py",),
+    ("tests/contract/test_execute_events_life.py",), ("tests/contract/test_execute_events.py",),
+)
+
+
+def unit(nodeid):
+    for number, starts in enumerate(UNITS):
+        if nodeid.startswith(starts):
+            return number, starts[0]
+    return len(UNITS), nodeid.split("::", 1)[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class Units(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return unit(nodeid)[1]
+    return Units(config, log)
+
+
 def leave_out(config, items):
     """What this place can't have: see docs/places.md. Elsewhere all of it runs."""
     out = [(item, why) for item in items if (why := places.why_not(item))]
@@ -36,6 +65,8 @@ def leave_out(config, items):
 
 def pytest_collection_modifyitems(config, items):
     leave_out(config, items)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: unit(item.nodeid)[0])
     why = None
     if os.geteuid() != 0:
         why = "needs root: the fence is made of namespaces"

@@ -61,7 +61,7 @@ def refused(start_box, env, prepare=None):
     ({"SALLYPORT_USER": "1000"}, "no setting of the box"),
     ({"SALLYPORT_FRONT_USER": "0"}, "SALLYPORT_FRONT_USER"),
     ({"SALLYPORT_REGISTRY_USER": "64998"}, "SALLYPORT_REGISTRY_USER"),
-    ({"SALLYPORT_REGISTRY_USER": "210005"}, "SALLYPORT_REGISTRY_USER"),
+    ({"SALLYPORT_REGISTRY_USER": str(names.UID_MIN + 5)}, "SALLYPORT_REGISTRY_USER"),
 ])
 def test_refused(start_box, env, word):
     assert word in refused(start_box, env)

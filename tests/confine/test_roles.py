@@ -53,7 +53,7 @@ def test_user_ids(seat):
         assert uid["front"][0] not in ("0", uid["cell"][0]), uid
         assert roles(seat)["front"].status()["Groups"].strip() in ("", uid["front"][0])
     else:
-        assert uid["front"][0] == "1000"
+        assert uid["front"][0] == str(names.USER)
 
 
 @ALL_PLANS

@@ -10,7 +10,7 @@ from .daemon import Daemon
 from .http import Conn
 
 KEY = "test-key-0123456789abcdef"
-UID_MIN, UID_MAX = 210000, 210999
+UID_MIN, UID_MAX = names.UID_MIN, names.UID_MIN + 999
 
 
 def canonical(*fields):

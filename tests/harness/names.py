@@ -42,9 +42,15 @@ CODES = {
     "unauthorized": 401, "bad_identity": 400, "is_directory": 400, "quota_exceeded": 507,
 }
 
+# The kernel counts processes, pipes and descriptors by user id, so tests that run beside others have ids of
+# their own: 1000 and up for commands, a thousand from 210000 up for the box.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+USER = 1000 + WORKER
+UID_MIN = 210000 + 1000 * WORKER
+
 # How the daemon is started and who owns the workspace.
 PLANS = {
-    "root-uid1000": {"daemon": 0, "owner": 1000},
-    "user": {"daemon": 1000, "owner": 1000},
+    "root-uid1000": {"daemon": 0, "owner": USER},
+    "user": {"daemon": USER, "owner": USER},
     "root-root": {"daemon": 0, "owner": 0},
 }

@@ -28,10 +28,10 @@ def pytest(place, folder, paths):
                "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport")}
         begun = time.monotonic()
         log = folder / f"{place}.log"
-        # As ./dev test: what fails is tried once more, and has failed if it fails twice.
-        again = ["--last-failed", "--last-failed-no-failures", "none"]
+        # As ./dev test: what fails is tried once more, alone, and has failed if it fails twice.
+        again = ["--last-failed", "--last-failed-no-failures", "none", "-n", "0"]
         with open(log, "wb") as out:
-            for more in ([], again):
+            for more in (["-n", "2", "--dist", "loadfile"], again):
                 code = subprocess.run(["/usr/bin/python3", "-m", "pytest", "--rootdir=.", "-q", "-o",
                                        f"cache_dir={room}/cache", *more, *paths], cwd=ROOT, env=env,
                                       stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,

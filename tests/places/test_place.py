@@ -1,7 +1,7 @@
 """That a place is what its name says, seen from inside it."""
 import pytest
 
-from harness import places
+from harness import names, places
 
 SIX = sum(1 << n for n in (0, 1, 3, 5, 6, 7))
 BOUNDING = {"six-caps": SIX, "podman-six-caps": SIX, "podman": 0}  # nobody in these can lower it
@@ -11,7 +11,7 @@ def test_who_the_daemon_is(start):
     main = start().main
     status = {k: v.split() for k, v in main.status().items()}
     root = places.HERE.plans != ("user",)
-    assert status["Uid"] == ["0" if root else "1000"] * 4
+    assert status["Uid"] == ["0" if root else str(names.USER)] * 4
     assert (int(status["CapPrm"][0], 16) & 0xe0 == 0xe0) is root  # SETUID, SETGID, KILL
     assert (main.nspid == 1) is (places.NAME == "pid1" or places.HERE.box != "fence")
 

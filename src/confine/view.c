@@ -216,6 +216,8 @@ static int build(struct view *v, int tree)
         !is(v->c->binary, v->c->shell))
         r = view_mask(v, v->c->binary);
     if (r == 0)
+        r = view_masks_end(v);
+    if (r == 0)
         r = view_attach(v, tree, v->c->workspace, true);
     if (r == 0 && !inside("/dev", v->c->workspace))
         r = view_set_attr(v, "/dev", MOUNT_ATTR_RDONLY);

@@ -32,6 +32,8 @@ int view_bind(struct view *v, const char *path, uint64_t attr);
 int view_attach(struct view *v, int tree, const char *path, bool is_dir);
 /* Hides path in the new root, if it is there: a file behind an empty one, a folder too. */
 int view_mask(struct view *v, const char *path);
+/* After the last mask. */
+int view_masks_end(struct view *v);
 /* Adds attr to the mount at path in the new root, not to those below. */
 int view_set_attr(struct view *v, const char *path, uint64_t attr);
 /* Goes into the new root for good; the old one is gone. */

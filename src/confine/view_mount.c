@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define LINK_MAX_BYTES 4096
+#define EMPTY_FILE ".empty" /* in the new root, while it is built */
 
 int view_fail(struct sp_view_error *e, int err, const char *step, const char *path)
 {
@@ -208,6 +209,17 @@ int view_bind(struct view *v, const char *path, uint64_t attr)
     return r;
 }
 
+/* A mount of a file that nothing can be read from and no write goes into: the null device would
+ * take it. One does for all masks; it loses its name in the end. Descriptor or -errno. */
+static int copy_empty_file(const struct view *v)
+{
+    if (mknodat(v->root, EMPTY_FILE, S_IFREG | 0444, 0) != 0 && errno != EEXIST)
+        return -errno;
+    int tree =
+        open_tree(v->root, EMPTY_FILE, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    return tree < 0 ? -errno : tree;
+}
+
 int view_mask(struct view *v, const char *path)
 {
     static const char *const options[] = {"size", "4k", "nr_inodes", "2", "mode", "755", NULL};
@@ -218,15 +230,20 @@ int view_mask(struct view *v, const char *path)
         return 0;
     if (S_ISDIR(st.st_mode))
         return view_new_fs(v, "tmpfs", path, attr, options);
-    /* The device is empty to read, and takes all that is written: nothing is behind it. */
-    int tree = open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int tree = copy_empty_file(v);
     if (tree < 0)
-        return view_fail(v->e, -errno, "copying the mount of", "/dev/null");
-    int r = set_attr(tree, "", AT_EMPTY_PATH, attr & ~(uint64_t)MOUNT_ATTR_NODEV);
-    r = r == 0 ? view_attach(v, tree, path, false)
-               : view_fail(v->e, r, "making read-only", "/dev/null");
+        return view_fail(v->e, tree, "making an empty file for", path);
+    int r = set_attr(tree, "", AT_EMPTY_PATH, attr);
+    r = r == 0 ? view_attach(v, tree, path, false) : view_fail(v->e, r, "making read-only", path);
     close(tree);
     return r;
+}
+
+int view_masks_end(struct view *v)
+{
+    if (unlinkat(v->root, EMPTY_FILE, 0) != 0 && errno != ENOENT)
+        return view_fail(v->e, -errno, "taking the name of", "/" EMPTY_FILE);
+    return 0;
 }
 
 int view_set_attr(struct view *v, const char *path, uint64_t attr)

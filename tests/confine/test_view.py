@@ -10,6 +10,24 @@ PLANS = pytest.mark.parametrize("seat", list(names.PLANS), indirect=True)
 TOP = {"bin", "dev", "etc", "lib", "proc", "sbin", "sys", "tmp", "usr", "var"}
 
 
+def stays_empty(d, path):
+    """What a mask lays over a file: nothing is read, and no write goes into nothing."""
+    r = d.run(f"test -f {path} && cat {path} && wc -c <{path}")
+    assert (r["stdout"], r["exit_code"]) == ("0\n", 0), (path, r)
+    r = d.run(f"echo x >{path}; echo x >>{path}; truncate -s 1 {path}; rm {path}; chmod 600 {path}; cat {path}")
+    assert (r["stdout"], len(r["stderr"].splitlines())) == ("", 5), (path, r)
+
+
+def beside_programs(d):
+    """The daemon's program in a folder that the operator added for commands."""
+    d.programs = d.base / "programs"
+    d.programs.mkdir()
+    d.binary = d.programs / "sallyport"
+    d.binary.touch()
+    (d.programs / "other").write_text("other\n")
+    d.late_env["SALLYPORT_COMMAND_PATHS"] = f"exec {d.programs}"
+
+
 @PLANS
 def test_only_what_the_policy_names(seat):
     top = set(seat.run("ls /")["stdout"].split())
@@ -31,10 +49,14 @@ def test_all_but_the_workspace_and_tmp_is_read_only(seat):
     assert writable - devices == {str(seat.ws), "/tmp"}
     for path, f in flags.items():
         assert "nosuid" in f, path
-        if "nodev" not in f and not path.startswith("/dev"):  # a mask: the null device
-            assert path.startswith("/proc/"), path
-            assert seat.run(f"test -c {path} && cat {path}") | {"duration_ms": 0} == \
-                seat.run("true") | {"duration_ms": 0}, path
+        assert "nodev" in f or path.startswith("/dev"), path
+    masks = [path for path in flags if path.startswith("/proc/")]
+    assert "/proc/keys" in masks
+    for path in masks:
+        if seat.run(f"test -d {path}")["exit_code"] == 0:
+            assert seat.run(f"ls -A {path}; touch {path}/x")["stdout"] == "", path
+        else:
+            stays_empty(seat, path)
 
 
 @PLANS
@@ -61,6 +83,16 @@ def test_a_socket_of_the_host_is_not_there(seat):
 def test_the_binary_is_hidden(seat):
     r = seat.run(f"ls {seat.binary}; {seat.binary} --version")
     assert "sallyport" not in r["stdout"] and r["exit_code"] != 0
+
+
+@pytest.mark.parametrize("plan", ["root-uid1000", "user"])
+def test_a_binary_among_programs_is_hidden(start, plan):
+    d = start(plan=plan, prepare=beside_programs)
+    assert "layer view: on" in d.log(), d.log()
+    assert d.run(f"ls {d.programs}")["stdout"] == "other\nsallyport\n"
+    stays_empty(d, f"{d.programs}/sallyport")
+    assert d.run(f"cat {d.programs}/other")["stdout"] == "other\n"
+    assert d.run(f"{d.programs}/sallyport --version")["exit_code"] == 126
 
 
 @PLANS

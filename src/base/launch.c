@@ -112,16 +112,19 @@ NO_SANITIZE static int child(void *arg)
     _exit(127);
 }
 
-/* By raw calls: libc's would act on what it takes for our other threads. */
+/* By raw calls: libc's would act on what it takes for our other threads. The memory is our
+ * parent's, and fs.suid_dumpable=1 opens it to all of the new user's: it is shut at once, and in
+ * the instant between by our capabilities, as who traces us must have them too. */
 NO_SANITIZE static int take_ids(const struct sp_role_ns *ns)
 {
     if (!ns->switch_ids)
         return 0;
+    (void)prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
     if (syscall(SYS_setgroups, 0, NULL) != 0 ||
         syscall(SYS_setresgid, ns->gid, ns->gid, ns->gid) != 0 ||
         syscall(SYS_setresuid, ns->uid, ns->uid, ns->uid) != 0)
         return errno;
-    return 0;
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
 }
 
 /* The child between: it ends as soon as the role runs. */
@@ -192,8 +195,8 @@ static pid_t launch(struct launch *l)
     int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
     pid_t pid = start(l, stack + room);
     int err = errno;
-    if (dumpable == 0) /* a change of ids sets that of our memory to what a sysctl says */
-        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (dumpable >= 0 && dumpable <= 1) /* the child's change of ids was one to our memory */
+        (void)prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0);
     sigprocmask(SIG_SETMASK, &old, NULL);
     munmap(stack, room);
     if (pid < 0)

@@ -181,26 +181,35 @@ static bool no_way_back(uid_t uid, gid_t gid)
     return true;
 }
 
+/* The kernel sets dumpable to what fs.suid_dumpable says: 1 would open us to all of that user's
+ * until it is 0 again. Capabilities, kept so long, shut it: who traces us must have them too. */
+static int take_uid(uid_t uid)
+{
+    (void)prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+    if (setresuid(uid, uid, uid) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return -errno;
+    (void)prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
+    return 0;
+}
+
 int sp_confine_ids(uid_t uid, gid_t gid)
 {
-    /* The kernel clears the death signal when ids change, and sets dumpable to what a sysctl says.
-     */
-    int death = 0;
-    int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
-    if (dumpable < 0 || prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0) != 0)
+    int death = 0; /* the kernel clears it when ids change */
+    if (prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0) != 0)
         return -errno;
-    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0)
+    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0)
         return -errno;
+    int r = take_uid(uid);
+    if (r != 0)
+        return r;
     capng_clear(CAPNG_SELECT_CAPS);
-    int r = clear_ambient();
+    r = clear_ambient();
     if (r != 0)
         return r;
     if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_way_back(uid, gid))
         return -EPERM;
     if (capng_get_caps_process() != 0 || capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
         return -EPERM;
-    if (dumpable == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
-        return -errno;
     if (death != 0 && prctl(PR_SET_PDEATHSIG, death, 0, 0, 0) != 0)
         return -errno;
     return 0;

@@ -56,7 +56,7 @@ def main() -> None:
             seat.write(f"{FOLDER}/hello.c", mended)
         raise SystemExit("It still doesn't build.")
     finally:
-        seat.delete("example", recursive=True)
+        seat.delete_path("example", recursive=True)
 
 
 if __name__ == "__main__":

@@ -34,5 +34,5 @@ try {
   console.log("refused:", err.code, err.status);
 }
 
-await seat.delete("example", { recursive: true, signal });
+await seat.deletePath("example", { recursive: true, signal });
 console.log("done");

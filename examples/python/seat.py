@@ -35,5 +35,5 @@ try:
 except ApiError as err:
     print("refused:", err.code, err.status)
 
-seat.delete("example", recursive=True)
+seat.delete_path("example", recursive=True)
 print("done")

@@ -7,21 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 )
 
 const expectOver = 1 << 20
-
-// target is the request target of a path in the workspace.
-func target(path string) string {
-	parts := strings.Split(path, "/")
-	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
-	}
-	return "/files/" + strings.Join(parts, "/")
-}
 
 // Range is a part of a file: Length bytes from Start on; Length 0 is all from there.
 type Range struct {
@@ -40,21 +30,21 @@ func (r Range) header() (http.Header, error) {
 	return nil, nil
 }
 
-// Body is a file's bytes as they come. A Read that finds the connection ended too early returns
-// io.ErrUnexpectedEOF.
+// Body is a file's or an archive's bytes as they come. A Read that finds the connection ended too
+// early returns io.ErrUnexpectedEOF.
 type Body struct {
 	io.ReadCloser
-	Size int64
-	ETag string
+	Size int64  // -1 of an archive
+	ETag string // "" of an archive
 }
 
 // Open reads a file as a stream. Close the body.
-func (s *Seat) Open(ctx context.Context, path string, part Range) (*Body, error) {
+func (p *place) Open(ctx context.Context, path string, part Range) (*Body, error) {
 	header, err := part.header()
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.ask(ctx, http.MethodGet, target(path), nil, 0, header)
+	resp, err := p.ask(ctx, http.MethodGet, p.at.file(path), nil, 0, header)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +52,20 @@ func (s *Seat) Open(ctx context.Context, path string, part Range) (*Body, error)
 		resp.Body.Close()
 		return nil, errors.New("sandbox: the answer is not the range asked for")
 	}
-	if !isType(resp, "application/octet-stream") { // a folder is listed on the same path
+	if isType(resp, "application/json") { // a seat lists a folder on the same path
 		resp.Body.Close()
 		return nil, &Error{Code: "is_a_directory", Message: "The path is a folder.", Status: resp.StatusCode}
+	}
+	if !isType(resp, "application/octet-stream") {
+		resp.Body.Close()
+		return nil, errors.New("sandbox: the answer is no file")
 	}
 	return &Body{ReadCloser: resp.Body, Size: resp.ContentLength, ETag: resp.Header.Get("ETag")}, nil
 }
 
 // Read is a file's bytes, all in memory.
-func (s *Seat) Read(ctx context.Context, path string, part Range) ([]byte, error) {
-	body, err := s.Open(ctx, path, part)
+func (p *place) Read(ctx context.Context, path string, part Range) ([]byte, error) {
+	body, err := p.Open(ctx, path, part)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +75,24 @@ func (s *Seat) Read(ctx context.Context, path string, part Range) ([]byte, error
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	return data, nil
+}
+
+// Download writes a file's bytes into w as they come, and returns how many.
+func (p *place) Download(ctx context.Context, path string, w io.Writer, part Range) (int64, error) {
+	body, err := p.Open(ctx, path, part)
+	if err != nil {
+		return 0, err
+	}
+	return body.copyTo(w)
+}
+
+func (b *Body) copyTo(w io.Writer) (int64, error) {
+	defer b.Close()
+	n, err := io.Copy(w, b)
+	if err != nil {
+		return n, fmt.Errorf("sandbox: %w", err)
+	}
+	return n, nil
 }
 
 // WriteOptions says more about a Write; the zero value is fine.
@@ -125,7 +137,12 @@ func sizeOf(body io.Reader) int64 {
 
 // Write replaces a file with body's bytes, atomically; missing folders are made. It closes body if
 // that is an io.Closer, as net/http does; wrap it in io.NopCloser to keep it open.
-func (s *Seat) Write(ctx context.Context, path string, body io.Reader, o WriteOptions) (*Stored, error) {
+func (p *place) Write(ctx context.Context, path string, body io.Reader, o WriteOptions) (*Stored, error) {
+	method, target := p.at.write(path)
+	return p.store(ctx, method, target, body, o)
+}
+
+func (p *place) store(ctx context.Context, method, target string, body io.Reader, o WriteOptions) (*Stored, error) {
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
 	if o.NewOnly {
 		header.Set("If-None-Match", "*")
@@ -140,7 +157,7 @@ func (s *Seat) Write(ctx context.Context, path string, body io.Reader, o WriteOp
 	if size < 0 || size > expectOver {
 		header.Set("Expect", "100-continue") // a refusal then costs no bytes
 	}
-	resp, err := s.ask(ctx, http.MethodPut, target(path), body, size, header)
+	resp, err := p.ask(ctx, method, target, body, size, header)
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +176,9 @@ func (s *Seat) Write(ctx context.Context, path string, body io.Reader, o WriteOp
 	return &stored, nil
 }
 
-// Delete removes a file, a link itself, an empty folder or, if recursive, any folder.
-func (s *Seat) Delete(ctx context.Context, path string, recursive bool) error {
-	t := target(path)
-	if recursive {
-		t += "?recursive=true"
-	}
-	resp, err := s.ask(ctx, http.MethodDelete, t, nil, 0, nil)
+// DeletePath removes a file, a link itself, an empty folder or, if recursive, any folder.
+func (p *place) DeletePath(ctx context.Context, path string, recursive bool) error {
+	resp, err := p.ask(ctx, http.MethodDelete, p.at.remove(path, recursive), nil, 0, nil)
 	if err != nil {
 		return err
 	}
@@ -190,11 +203,12 @@ type Listing struct {
 }
 
 // List is what is in a folder; "" is the workspace.
-func (s *Seat) List(ctx context.Context, path string) (*Listing, error) {
-	if path = strings.TrimRight(path, "/"); path != "" {
-		path += "/" // it must be a folder
-	}
-	resp, err := s.ask(ctx, http.MethodGet, target(path), nil, 0, nil)
+func (p *place) List(ctx context.Context, path string) (*Listing, error) {
+	return p.list(ctx, p.at.folder(path, false))
+}
+
+func (p *place) list(ctx context.Context, target string) (*Listing, error) {
+	resp, err := p.ask(ctx, http.MethodGet, target, nil, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +231,12 @@ type Info struct {
 }
 
 // Head looks at a path without reading it.
-func (s *Seat) Head(ctx context.Context, path string) (*Info, error) {
-	resp, err := s.ask(ctx, http.MethodHead, target(path), nil, 0, nil)
+func (p *place) Head(ctx context.Context, path string) (*Info, error) {
+	resp, err := p.ask(ctx, http.MethodHead, p.at.file(path), nil, 0, nil)
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusBadRequest {
+		return p.headAgain(ctx, path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -227,4 +245,17 @@ func (s *Seat) Head(ctx context.Context, path string) (*Info, error) {
 		return &Info{Path: path, IsDir: true}, nil
 	}
 	return &Info{Path: path, Size: resp.ContentLength, ETag: resp.Header.Get("ETag")}, nil
+}
+
+// headAgain asks with a method whose answers say why.
+func (p *place) headAgain(ctx context.Context, path string) (*Info, error) {
+	body, err := p.Open(ctx, path, Range{})
+	if IsCode(err, "is_directory") {
+		return &Info{Path: path, IsDir: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	body.Close()
+	return &Info{Path: path, Size: body.Size, ETag: body.ETag}, nil
 }

@@ -21,13 +21,14 @@ type Output struct {
 
 // Exit is how a command ended.
 type Exit struct {
-	ExitCode    int
-	Signal      string // "" where none ended it
-	TimedOut    bool
-	OOMKilled   bool // the kernel ended something of it for want of memory
-	Duration    time.Duration
-	StdoutBytes int64
-	StderrBytes int64
+	ExitCode      int
+	Signal        string // "" where none ended it
+	TimedOut      bool
+	OOMKilled     bool // the kernel ended something of it for want of memory
+	QuotaExceeded bool // the box ended it, as it made its workspace too large
+	Duration      time.Duration
+	StdoutBytes   int64
+	StderrBytes   int64
 }
 
 // Live is a running command's output as it comes. Not reading it stops the command, once the
@@ -42,8 +43,8 @@ type Live struct {
 }
 
 // Start runs one command, and returns once it runs.
-func (s *Seat) Start(ctx context.Context, c Command) (*Live, error) {
-	resp, err := s.post(ctx, c, "text/event-stream")
+func (p *place) Start(ctx context.Context, c Command) (*Live, error) {
+	resp, err := p.post(ctx, c, "text/event-stream")
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +52,18 @@ func (s *Seat) Start(ctx context.Context, c Command) (*Live, error) {
 		resp.Body.Close()
 		return nil, errors.New("sandbox: the daemon doesn't stream output")
 	}
-	return &Live{body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10)}, nil
+	return NewLive(resp.Body), nil
+}
+
+// NewLive reads events as a daemon sends them: for a Backend of one's own. It closes events.
+func NewLive(events io.ReadCloser) *Live {
+	return &Live{body: events, lines: bufio.NewReaderSize(events, 64<<10)}
 }
 
 // Stream runs one command and calls fn with its output as it comes. An error of fn kills the
 // command, and is returned.
-func (s *Seat) Stream(ctx context.Context, c Command, fn func(Output) error) (*Exit, error) {
-	live, err := s.Start(ctx, c)
+func (p *place) Stream(ctx context.Context, c Command, fn func(Output) error) (*Exit, error) {
+	live, err := p.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +130,7 @@ func (l *Live) ended(data []byte) {
 		return
 	}
 	l.exit = &Exit{ExitCode: *found.ExitCode, Signal: found.Signal, TimedOut: found.TimedOut, OOMKilled: found.OOMKilled,
-		Duration:    time.Duration(found.DurationMS) * time.Millisecond,
+		QuotaExceeded: found.QuotaExceeded, Duration: time.Duration(found.DurationMS) * time.Millisecond,
 		StdoutBytes: found.StdoutBytes, StderrBytes: found.StderrBytes}
 	l.fail(io.EOF)
 }

@@ -95,15 +95,17 @@ def command(language):
 
 
 class Driver:
-    """One client process. ask() runs an operation and waits for its result."""
+    """One client process. ask() runs an operation and waits for its result. With a key it is a client of the
+    box, and works for `who`: an identity, or a tenant and a user."""
 
-    def __init__(self, language, url, *more):
-        self.language = language
+    def __init__(self, language, url, *more, key=None, who=()):
+        self.language, self.who = language, who
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **({"DRIVE_KEY": key} if key else {})}
         self.proc = subprocess.Popen([*map(str, [*command(language), url, *more])], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+                                     stdout=subprocess.PIPE, env=env)
 
     def begin(self, op, **args):
-        self.proc.stdin.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
+        self.proc.stdin.write(json.dumps({"op": op, "who": self.who, "args": args}).encode() + b"\n")
         self.proc.stdin.flush()
 
     def line(self):

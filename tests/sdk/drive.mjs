@@ -1,19 +1,32 @@
 // drive.mjs: runs operations through the Node client, for tests/sdk; see drive.py.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { ApiError, Seat, TransportError } from "runbox-sdk";
+import { Writable } from "node:stream";
+import { ApiError, Box, RunboxError, Seat, TransportError } from "runbox-sdk";
 
-const ca = process.argv[3];
-const seat = new Seat(process.argv[2], ca === undefined ? {} : { ca: readFileSync(ca) });
+const [, , url, ca] = process.argv;
+const key = process.env.DRIVE_KEY;
+const more = ca === undefined ? {} : { ca: readFileSync(ca) };
+const top = key === undefined ? new Seat(url, more) : new Box(url, key, more);
+let seat; // or the workspace of the identity at hand
 const BLOCK = new Uint8Array(1 << 18);
 let held;
 
 const say = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 function options(a) {
-  const { timeout, env, cwd, stdin, deadline } = a;
-  const signal = deadline === undefined ? undefined : AbortSignal.timeout(deadline * 1000);
-  return Object.fromEntries(Object.entries({ timeout, env, cwd, stdin, signal }).filter(([, v]) => v !== undefined));
+  const { timeout, env, cwd, stdin, busy_wait: busyWait } = a;
+  const all = { timeout, env, cwd, stdin, busyWait, files: given(a), ...bound(a) };
+  return Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined));
+}
+
+const bound = ({ deadline }) => (deadline === undefined ? {} : { signal: AbortSignal.timeout(deadline * 1000) });
+
+/** Attachments; how: "sized" or, from a source that knows no size, "chunked". */
+function given(a) {
+  if (a.files === undefined) return undefined;
+  if (a.how !== "chunked") return a.files;
+  return Object.entries(a.files).map(([path, text]) => [path, [Buffer.from(text)]]);
 }
 
 function snake(value) {
@@ -41,7 +54,26 @@ async function put(a, data, size) {
   const o = { newOnly: a.new_only ?? false };
   if (a.if_match !== undefined) o.ifMatch = a.if_match;
   if (size !== undefined) o.size = size;
-  return snake(await seat.write(a.path, data, o));
+  return snake(await seat[a.put ? "putPath" : "write"](a.path, data, o));
+}
+
+function part(a) {
+  const o = {};
+  if (a.start !== undefined) o.start = a.start;
+  if (a.end !== undefined) o.end = a.end;
+  return o;
+}
+
+/** Takes all; what it took is in .parts, if it is to keep it. */
+function taker(keep) {
+  const parts = [];
+  const w = new Writable({
+    write(piece, _, done) {
+      if (keep) parts.push(piece);
+      done();
+    },
+  });
+  return Object.assign(w, { parts });
 }
 
 const ops = {
@@ -67,30 +99,57 @@ const ops = {
     const data = Buffer.from(a.text);
     return put(a, a.how === undefined ? data : [data], a.how === "sized" ? data.length : undefined);
   },
+  put_path: (a) => ops.write({ ...a, put: true }),
+  write_batch: async (a) => ({ files: await seat.writeBatch(given(a), { folder: a.folder ?? "" }) }),
   upload: (a) => put(a, zeros(a.size), a.how === "chunked" ? undefined : a.size),
   download: async (a) => {
     let bytes = 0;
     for await (const piece of await seat.open(a.path)) bytes += piece.length;
     return { bytes };
   },
-  read: async (a) => {
-    const part = {};
-    if (a.start !== undefined) part.start = a.start;
-    if (a.end !== undefined) part.end = a.end;
-    return { text: (await seat.read(a.path, part)).toString() };
+  sink: async (a) => {
+    const out = taker(true);
+    const bytes = await seat.download(a.path, out, part(a));
+    return { bytes, text: Buffer.concat(out.parts).toString() };
   },
-  delete: async (a) => {
-    await seat.delete(a.path, { recursive: a.recursive ?? false });
+  archive: async (a) => {
+    const parts = [];
+    for await (const piece of await seat.archive(a.path)) parts.push(piece);
+    const tar = Buffer.concat(parts);
+    if ((await seat.downloadArchive(a.path, taker(false))) !== tar.length) throw new Error("another archive");
+    return { base64: tar.toString("base64") };
+  },
+  read: async (a) => ({ text: (await seat.read(a.path, part(a))).toString() }),
+  delete_path: async (a) => {
+    await seat.deletePath(a.path, { recursive: a.recursive ?? false });
     return {};
   },
-  list: (a) => seat.list(a.path),
+  list: (a) => seat.list(a.path, a.recursive ? { recursive: true } : {}),
   head: async (a) => snake(await seat.head(a.path)),
-  health: async () => ({ status: await seat.health() }),
+  usage: () => seat.usage(),
+  delete_workspace: async () => {
+    await seat.deleteWorkspace();
+    return {};
+  },
+  capabilities: () => top.capabilities(),
+  metrics: async () => ({ text: await top.metrics() }),
+  health: async () => ({ status: await top.health() }),
+  ready: async () => ({ ready: await top.ready() }),
+  wait_ready: async (a) => {
+    await top.waitReady(bound(a));
+    return {};
+  },
 };
+
+function at(who) {
+  if (key === undefined || who.length === 0) return top;
+  return top.workspace(who.length === 1 ? who[0] : { tenant: who[0], user: who[1] });
+}
 
 for await (const line of createInterface({ input: process.stdin })) {
   const ask = JSON.parse(line);
   try {
+    seat = at(ask.who);
     say(await ops[ask.op](ask.args));
   } catch (err) {
     if (err instanceof ApiError) {
@@ -99,6 +158,8 @@ for await (const line of createInterface({ input: process.stdin })) {
       say({ error: "deadline", message: err.message });
     } else if (err instanceof TransportError) {
       say({ error: "transport", message: err.message });
+    } else if (err instanceof RunboxError) {
+      say({ error: "refused", message: err.message });
     } else {
       throw err;
     }

@@ -173,6 +173,6 @@ def test_an_error_inside_a_stream(at):
     ("list", {}, plain(b'{"path":"","truncated":false}')),
     ("list", {}, plain(b'{"path":"","truncated":false,"entries":[{"name":1}]}')),
     ("write", {"text": "x"}, plain(b'{"path":"x"}', "201 Created")),
-    ("health", {}, plain(b"{}")), ("health", {}, plain(b'"ok"')), ("head", {}, b""), ("delete", {}, b"")])
+    ("health", {}, plain(b"{}")), ("health", {}, plain(b'"ok"')), ("head", {}, b""), ("delete_path", {}, b"")])
 def test_files(at, op, args, reply):
     assert at(reply, op, path="x", **args)["error"] == "transport"

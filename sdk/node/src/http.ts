@@ -3,7 +3,8 @@
  * there is nothing to retry: the server may close an idle one at any time.
  */
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
-import { request as secureRequest } from "node:https";
+import { type Socket, connect, isIP } from "node:net";
+import { connect as secureConnect } from "node:tls";
 
 import { RunboxError, TransportError, apiError } from "./errors.js";
 import type { Source } from "./types.js";
@@ -52,6 +53,25 @@ export interface Ask {
   signal?: AbortSignal | undefined;
 }
 
+/**
+ * A connection of its own. node:http writes a head as UTF-8 or as Latin-1, by what else it has to write; ours
+ * hold bytes as Latin-1 characters. All other strings it writes are ASCII, as bodies are given as bytes.
+ */
+function open({ secure, ca, host = "localhost", port = 80, socketPath }: Target): Socket {
+  const to = socketPath === undefined ? { host, port } : { path: socketPath };
+  const name = isIP(host) !== 0 ? {} : { servername: host };
+  const socket =
+    secure === true
+      ? secureConnect({ ...to, ...name, ...(ca === undefined ? {} : { ca }), ALPNProtocols: ["http/1.1"] })
+      : connect(to);
+  const write = socket.write.bind(socket) as (data: unknown, encoding?: unknown, done?: unknown) => boolean;
+  socket.write = (data: unknown, encoding?: unknown, done?: unknown): boolean => {
+    const ready = typeof encoding === "function" ? encoding : done;
+    return write(data, typeof data === "string" ? "latin1" : "buffer", ready);
+  };
+  return socket;
+}
+
 function isAbort(signal: AbortSignal | undefined): boolean {
   return signal?.aborted ?? false;
 }
@@ -67,16 +87,23 @@ export function translate(err: unknown, signal: AbortSignal | undefined): Error 
   return new TransportError(`The connection failed: ${text}.`, { cause: err });
 }
 
-function* pieces(data: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < data.length; at += BLOCK) yield data.subarray(at, at + BLOCK);
+/** The bytes of a source, some at a time. */
+export async function* pieces(data: Source): AsyncGenerator<Uint8Array> {
+  const source = typeof data === "string" ? Buffer.from(data) : data;
+  if (source instanceof Uint8Array) {
+    for (let at = 0; at < source.length; at += BLOCK) yield source.subarray(at, at + BLOCK);
+    return;
+  }
+  for await (const piece of source) {
+    if (!(piece instanceof Uint8Array)) throw new RunboxError("A source must yield bytes.");
+    yield piece;
+  }
 }
 
 /** Sends the body; stops in silence once the connection is gone, as the answer says why. */
 async function sendBody(req: ClientRequest, body: Source, size: number | undefined): Promise<void> {
-  const source = typeof body === "string" ? Buffer.from(body) : body;
   let sent = 0;
-  for await (const piece of source instanceof Uint8Array ? pieces(source) : source) {
-    if (!(piece instanceof Uint8Array)) throw new RunboxError("A source must yield bytes.");
+  for await (const piece of pieces(body)) {
     sent += piece.length;
     if (size !== undefined && sent > size) throw new RunboxError("There are more bytes to write than the size given.");
     if (req.destroyed || req.errored) return;
@@ -94,7 +121,8 @@ async function sendBody(req: ClientRequest, body: Source, size: number | undefin
   req.end();
 }
 
-function sizeOf(body: Source): number | undefined {
+/** How many bytes that is, where it can be known. */
+export function sizeOf(body: Source): number | undefined {
   if (typeof body === "string") return Buffer.byteLength(body);
   return body instanceof Uint8Array ? body.length : undefined;
 }
@@ -106,17 +134,18 @@ function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
   const headers: OutgoingHttpHeaders = { ...ask.headers, connection: "close" };
   if (size === undefined) headers["transfer-encoding"] = "chunked";
   else headers["content-length"] = size;
-  const expects = ask.method === "PUT" && (size === undefined || size > EXPECT_OVER);
+  const expects = ask.method !== "GET" && (size === undefined || size > EXPECT_OVER);
   if (expects) headers["expect"] = "100-continue"; // a refusal then costs no bytes
   return new Promise((resolve, reject) => {
     if (isAbort(ask.signal)) {
       reject(translate(undefined, ask.signal));
       return;
     }
-    const { secure, ...where } = target;
-    const req = (secure === true ? secureRequest : request)({
-      ...where,
-      agent: false,
+    const { host, port } = target;
+    const req = request({
+      host: host ?? "localhost",
+      port: port ?? 80,
+      createConnection: () => open(target),
       method: ask.method,
       path: ask.path,
       headers,

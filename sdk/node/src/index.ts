@@ -1,18 +1,27 @@
 /** Client of a Sallyport daemon: commands with live output, and files. */
+export { Box, Workspace } from "./box.js";
 export { ApiError, RunboxError, TransportError } from "./errors.js";
 export { Live } from "./live.js";
-export { Seat, type SeatOptions } from "./seat.js";
+export { Sandbox } from "./sandbox.js";
+export { Seat } from "./seat.js";
 export type {
+  BoxCommandOptions,
   CallOptions,
+  Capabilities,
   CommandOptions,
   Entry,
   Exit,
   FileInfo,
+  Files,
+  Identity,
   Listing,
   Output,
+  Placed,
   RangeOptions,
   Result,
   Source,
   Stored,
+  TargetOptions,
+  Usage,
   WriteOptions,
 } from "./types.js";

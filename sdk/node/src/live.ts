@@ -88,6 +88,7 @@ function toExit(found: Json): Exit {
     signal: textOrNull(found, "signal"),
     timedOut: flag(found, "timed_out"),
     oomKilled: found["oom_killed"] === true,
+    quotaExceeded: found["quota_exceeded"] === true,
     durationMs: number(found, "duration_ms"),
     stdoutBytes: number(found, "stdout_bytes"),
     stderrBytes: number(found, "stderr_bytes"),

@@ -1,5 +1,13 @@
 /** What goes in and comes back, as values. */
 
+export interface TargetOptions {
+  /** For https, where the daemon's certificate isn't one that Node trusts: what is, as PEM. */
+  ca?: string | Buffer;
+}
+
+/** Whose workspace: a name, or a tenant's user, which is another one than any name's. */
+export type Identity = string | { tenant: string; user: string };
+
 export interface CallOptions {
   /** Ends the call, up to the last byte of its answer. */
   signal?: AbortSignal;
@@ -14,6 +22,13 @@ export interface CommandOptions extends CallOptions {
   cwd?: string;
   /** Fed to the command; without it, stdin is /dev/null. */
   stdin?: string;
+  /** Seconds to ask again for, while the daemon answers "busy". */
+  busyWait?: number;
+}
+
+export interface BoxCommandOptions extends CommandOptions {
+  /** Attachments, written before it runs. Not with `busyWait`. */
+  files?: Files;
 }
 
 /** A command that has ended, and its output. */
@@ -25,6 +40,8 @@ export interface Result {
   timedOut: boolean;
   /** The kernel ended something of it for want of memory. */
   oomKilled: boolean;
+  /** The box ended it, as it made its workspace too large. */
+  quotaExceeded: boolean;
   durationMs: number;
   stdoutTruncated: boolean;
   stderrTruncated: boolean;
@@ -45,6 +62,8 @@ export interface Exit {
   timedOut: boolean;
   /** The kernel ended something of it for want of memory. */
   oomKilled: boolean;
+  /** The box ended it, as it made its workspace too large. */
+  quotaExceeded: boolean;
   durationMs: number;
   stdoutBytes: number;
   stderrBytes: number;
@@ -52,6 +71,9 @@ export interface Exit {
 
 /** What a file can be written from: text, bytes, or anything that yields bytes. */
 export type Source = string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/** Paths, and what is written there. */
+export type Files = Readonly<Record<string, Source>> | Iterable<readonly [string, Source]>;
 
 export interface RangeOptions extends CallOptions {
   /** First byte. */
@@ -100,4 +122,28 @@ export interface Listing {
   path: string;
   entries: Entry[];
   truncated: boolean;
+}
+
+/** One file of several that were written. */
+export interface Placed {
+  path: string;
+  size: number;
+  created: boolean;
+}
+
+/** What a workspace takes: `bytes` as `du` counts them; a `quota` of 0 is none. */
+export interface Usage {
+  bytes: number;
+  entries: number;
+  quota: number;
+}
+
+/** What a box offers. Limits: bytes, or milliseconds where the name ends in `_ms`. */
+export interface Capabilities {
+  name: string;
+  version: string;
+  mode: string;
+  limits: Readonly<Record<string, number>>;
+  layers: readonly string[];
+  routes: readonly string[];
 }

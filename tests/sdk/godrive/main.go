@@ -6,11 +6,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"sort"
 	"strings"
 	"time"
 
@@ -33,12 +36,18 @@ type args struct {
 	NewOnly   bool              `json:"new_only"`
 	IfMatch   string            `json:"if_match"`
 	Recursive bool              `json:"recursive"`
+	Folder    string            `json:"folder"`
+	Files     map[string]string `json:"files"`
+	BusyWait  float64           `json:"busy_wait"`
 }
 
 type result = map[string]interface{}
 
 var (
-	seat *sandbox.Seat
+	seat *sandbox.Seat // or
+	box  *sandbox.Box
+	work *sandbox.Workspace // of the identity at hand
+	at   sandbox.Backend    // the seat, or it
 	held *sandbox.Live
 )
 
@@ -50,9 +59,25 @@ func say(v interface{}) {
 	fmt.Println(string(b))
 }
 
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
 func (a args) cmd() sandbox.Command {
-	return sandbox.Command{Line: a.Command, Timeout: time.Duration(a.Timeout * float64(time.Second)), Env: a.Env,
-		Dir: a.Cwd, Stdin: a.Stdin}
+	return sandbox.Command{Line: a.Command, Timeout: seconds(a.Timeout), Env: a.Env, Dir: a.Cwd, Stdin: a.Stdin,
+		Files: a.given(), BusyWait: seconds(a.BusyWait)}
+}
+
+// given are attachments; how: "" or, from a source that knows no size, "chunked".
+func (a args) given() []sandbox.File {
+	var files []sandbox.File
+	for path, text := range a.Files {
+		body := io.Reader(strings.NewReader(text))
+		if a.How == "chunked" {
+			body = io.MultiReader(body)
+		}
+		files = append(files, sandbox.File{Path: path, Body: body})
+	}
+	sort.Slice(files, func(i, j int) bool { return files[i].Path < files[j].Path })
+	return files
 }
 
 func orNull(s string) interface{} {
@@ -65,23 +90,23 @@ func orNull(s string) interface{} {
 func exitOf(e *sandbox.Exit, r result) result {
 	r["exit_code"], r["signal"], r["timed_out"] = e.ExitCode, orNull(e.Signal), e.TimedOut
 	r["duration_ms"], r["stdout_bytes"], r["stderr_bytes"] = e.Duration.Milliseconds(), e.StdoutBytes, e.StderrBytes
-	r["oom_killed"] = e.OOMKilled
+	r["oom_killed"], r["quota_exceeded"] = e.OOMKilled, e.QuotaExceeded
 	return r
 }
 
 func execute(ctx context.Context, a args) (result, error) {
-	x, err := seat.Execute(ctx, a.cmd())
+	x, err := at.Execute(ctx, a.cmd())
 	if err != nil {
 		return nil, err
 	}
 	return result{"stdout": x.Stdout, "stderr": x.Stderr, "exit_code": x.ExitCode, "signal": orNull(x.Signal),
-		"timed_out": x.TimedOut, "oom_killed": x.OOMKilled, "duration_ms": x.Duration.Milliseconds(),
+		"timed_out": x.TimedOut, "oom_killed": x.OOMKilled, "quota_exceeded": x.QuotaExceeded, "duration_ms": x.Duration.Milliseconds(),
 		"stdout_truncated": x.StdoutTruncated, "stderr_truncated": x.StderrTruncated}, nil
 }
 
 func stream(ctx context.Context, a args, tell bool) (result, error) {
 	got := map[string]*strings.Builder{"stdout": {}, "stderr": {}}
-	exit, err := seat.Stream(ctx, a.cmd(), func(o sandbox.Output) error {
+	exit, err := at.Stream(ctx, a.cmd(), func(o sandbox.Output) error {
 		got[o.Stream].WriteString(o.Text)
 		if tell {
 			say(result{"event": o.Stream, "text": o.Text})
@@ -98,7 +123,7 @@ var errEnough = errors.New("enough")
 
 func leave(ctx context.Context, a args) (result, error) {
 	text := ""
-	_, err := seat.Stream(ctx, a.cmd(), func(o sandbox.Output) error {
+	_, err := at.Stream(ctx, a.cmd(), func(o sandbox.Output) error {
 		text = o.Text
 		return errEnough
 	})
@@ -110,7 +135,7 @@ func leave(ctx context.Context, a args) (result, error) {
 
 func hold(_ context.Context, a args) (result, error) {
 	var err error
-	held, err = seat.Start(context.Background(), a.cmd())
+	held, err = at.Start(context.Background(), a.cmd())
 	return result{}, err
 }
 
@@ -129,15 +154,19 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func put(ctx context.Context, a args, body io.Reader, size int64) (result, error) {
-	s, err := seat.Write(ctx, a.Path, body, sandbox.WriteOptions{Size: size, NewOnly: a.NewOnly, IfMatch: a.IfMatch})
+func put(ctx context.Context, a args, body io.Reader, size int64, by string) (result, error) {
+	store := at.Write
+	if by == "put_path" {
+		store = work.PutPath
+	}
+	s, err := store(ctx, a.Path, body, sandbox.WriteOptions{Size: size, NewOnly: a.NewOnly, IfMatch: a.IfMatch})
 	if err != nil {
 		return nil, err
 	}
 	return result{"path": s.Path, "size": s.Size, "etag": s.ETag, "created": s.Created}, nil
 }
 
-func write(ctx context.Context, a args) (result, error) {
+func write(ctx context.Context, a args, by string) (result, error) {
 	body, size := io.Reader(strings.NewReader(a.Text)), int64(0)
 	if a.How != "" {
 		body = io.MultiReader(body) // of a kind whose size can't be known
@@ -145,7 +174,7 @@ func write(ctx context.Context, a args) (result, error) {
 	if a.How == "sized" {
 		size = int64(len(a.Text))
 	}
-	return put(ctx, a, body, size)
+	return put(ctx, a, body, size, by)
 }
 
 func upload(ctx context.Context, a args) (result, error) {
@@ -153,30 +182,77 @@ func upload(ctx context.Context, a args) (result, error) {
 	if a.How == "chunked" {
 		size = 0
 	}
-	return put(ctx, a, io.LimitReader(zeros{}, a.Size), size)
+	return put(ctx, a, io.LimitReader(zeros{}, a.Size), size, "write")
+}
+
+func writeBatch(ctx context.Context, a args) (result, error) {
+	placed, err := work.WriteBatch(ctx, a.Folder, a.given())
+	files := []result{}
+	for _, f := range placed {
+		files = append(files, result{"path": f.Path, "size": f.Size, "created": f.Created})
+	}
+	return result{"files": files}, err
 }
 
 func download(ctx context.Context, a args) (result, error) {
-	body, err := seat.Open(ctx, a.Path, sandbox.Range{})
+	n, err := at.Download(ctx, a.Path, io.Discard, sandbox.Range{})
+	return result{"bytes": n}, err
+}
+
+func sink(ctx context.Context, a args) (result, error) {
+	part, err := a.part()
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	n, err := at.Download(ctx, a.Path, &out, part)
+	return result{"bytes": n, "text": out.String()}, err
+}
+
+func archive(ctx context.Context, a args) (result, error) {
+	body, err := work.Archive(ctx, a.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	n, err := io.Copy(io.Discard, body)
-	return result{"bytes": n}, err
+	tar, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := work.DownloadArchive(ctx, a.Path, io.Discard); err != nil || n != int64(len(tar)) {
+		return nil, fmt.Errorf("the second archive: %d bytes, %w", n, err)
+	}
+	return result{"base64": base64.StdEncoding.EncodeToString(tar)}, nil
 }
 
-func read(ctx context.Context, a args) (result, error) {
+func (a args) part() (sandbox.Range, error) {
 	part := sandbox.Range{Start: a.Start}
 	if a.End != nil {
 		part.Length = *a.End - a.Start
+		if part.Length == 0 { // which would be all the rest
+			return part, errRefused
+		}
 	}
-	data, err := seat.Read(ctx, a.Path, part)
+	return part, nil
+}
+
+var errRefused = errors.New("sandbox: the driver refuses that")
+
+func read(ctx context.Context, a args) (result, error) {
+	part, err := a.part()
+	if err != nil {
+		return nil, err
+	}
+	data, err := at.Read(ctx, a.Path, part)
 	return result{"text": string(data)}, err
 }
 
 func list(ctx context.Context, a args) (result, error) {
-	l, err := seat.List(ctx, a.Path)
+	ask := at.List
+	if a.Recursive {
+		ask = work.ListTree
+	}
+	l, err := ask(ctx, a.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -188,47 +264,63 @@ func list(ctx context.Context, a args) (result, error) {
 }
 
 func head(ctx context.Context, a args) (result, error) {
-	i, err := seat.Head(ctx, a.Path)
+	i, err := at.Head(ctx, a.Path)
 	if err != nil {
 		return nil, err
 	}
 	return result{"is_directory": i.IsDir, "size": i.Size, "etag": orNull(i.ETag)}, nil
 }
 
-func run(ctx context.Context, op string, a args) (result, error) {
-	switch op {
-	case "execute":
-		return execute(ctx, a)
-	case "stream":
-		return stream(ctx, a, false)
-	case "follow":
-		return stream(ctx, a, true)
-	case "leave":
-		return leave(ctx, a)
-	case "hold":
-		return hold(ctx, a)
-	case "take":
-		return take(ctx, a)
-	case "write":
-		return write(ctx, a)
-	case "upload":
-		return upload(ctx, a)
-	case "download":
-		return download(ctx, a)
-	case "read":
-		return read(ctx, a)
-	case "delete":
-		return result{}, seat.Delete(ctx, a.Path, a.Recursive)
-	case "list":
-		return list(ctx, a)
-	case "head":
-		return head(ctx, a)
-	case "health":
-		status, err := seat.Health(ctx)
-		return result{"status": status}, err
+func usage(ctx context.Context, _ args) (result, error) {
+	u, err := work.Usage(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no operation %q", op)
+	return result{"bytes": u.Bytes, "entries": u.Entries, "quota": u.Quota}, nil
 }
+
+func capabilities(ctx context.Context, _ args) (result, error) {
+	c, err := box.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return result{"name": c.Name, "version": c.Version, "mode": c.Mode, "limits": c.Limits, "layers": c.Layers,
+		"routes": c.Routes}, nil
+}
+
+func health(ctx context.Context, _ args) (result, error) {
+	ask := seat.Health
+	if box != nil {
+		ask = box.Health
+	}
+	status, err := ask(ctx)
+	return result{"status": status}, err
+}
+
+var ops = map[string]func(context.Context, args) (result, error){
+	"execute": execute, "leave": leave, "hold": hold, "take": take, "write_batch": writeBatch, "upload": upload,
+	"download": download, "sink": sink, "archive": archive, "read": read, "list": list, "head": head, "usage": usage,
+	"capabilities": capabilities, "health": health,
+	"stream":   func(ctx context.Context, a args) (result, error) { return stream(ctx, a, false) },
+	"follow":   func(ctx context.Context, a args) (result, error) { return stream(ctx, a, true) },
+	"write":    func(ctx context.Context, a args) (result, error) { return write(ctx, a, "write") },
+	"put_path": func(ctx context.Context, a args) (result, error) { return write(ctx, a, "put_path") },
+	"delete_path": func(ctx context.Context, a args) (result, error) {
+		return result{}, at.DeletePath(ctx, a.Path, a.Recursive)
+	},
+	"delete_workspace": func(ctx context.Context, _ args) (result, error) { return result{}, work.DeleteWorkspace(ctx) },
+	"metrics": func(ctx context.Context, _ args) (result, error) {
+		text, err := box.Metrics(ctx)
+		return result{"text": text}, err
+	},
+	"ready": func(ctx context.Context, _ args) (result, error) {
+		ready, err := box.Ready(ctx)
+		return result{"ready": ready}, err
+	},
+	"wait_ready": func(ctx context.Context, _ args) (result, error) { return result{}, box.WaitReady(ctx) },
+}
+
+var refusal = regexp.MustCompile("must|can't be sent twice|takes no files|refuses")
 
 func failed(err error) result {
 	var e *sandbox.Error
@@ -241,6 +333,10 @@ func failed(err error) result {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return result{"error": "deadline", "message": err.Error()}
+	}
+	// What the client refuses by itself has no cause behind it.
+	if errors.Unwrap(err) == nil && refusal.MatchString(err.Error()) {
+		return result{"error": "refused", "message": err.Error()}
 	}
 	return result{"error": "transport", "message": err.Error()}
 }
@@ -260,9 +356,32 @@ func options() []sandbox.Option {
 	return []sandbox.Option{sandbox.WithTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})}
 }
 
-func main() {
+// connect makes the client; with DRIVE_KEY it is a box's.
+func connect() error {
 	var err error
-	if seat, err = sandbox.NewSeat(os.Args[1], options()...); err != nil {
+	if key := os.Getenv("DRIVE_KEY"); key != "" {
+		box, err = sandbox.NewBox(os.Args[1], key, options()...)
+		return err
+	}
+	seat, err = sandbox.NewSeat(os.Args[1], options()...)
+	at = seat
+	return err
+}
+
+func choose(who []string) {
+	switch {
+	case box == nil || len(who) == 0:
+		return
+	case len(who) == 1:
+		work = box.Workspace(who[0])
+	default:
+		work = box.WorkspaceOf(who[0], who[1])
+	}
+	at = work
+}
+
+func main() {
+	if err := connect(); err != nil {
 		panic(err)
 	}
 	lines := bufio.NewReader(os.Stdin)
@@ -273,16 +392,18 @@ func main() {
 		}
 		var ask struct {
 			Op   string
+			Who  []string
 			Args args
 		}
 		if err := json.Unmarshal(line, &ask); err != nil {
 			panic(err)
 		}
+		choose(ask.Who)
 		ctx, cancel := context.WithCancel(context.Background())
 		if ask.Args.Deadline > 0 {
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(ask.Args.Deadline*float64(time.Second)))
+			ctx, cancel = context.WithTimeout(ctx, seconds(ask.Args.Deadline))
 		}
-		r, err := run(ctx, ask.Op, ask.Args)
+		r, err := ops[ask.Op](ctx, ask.Args)
 		cancel()
 		if err != nil {
 			r = failed(err)

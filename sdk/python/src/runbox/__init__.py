@@ -1,15 +1,30 @@
 """Client of a Sallyport daemon: commands with live output, and files.
 
-``Seat`` speaks to ``sallyport seat``. Standard library only.
+``Seat`` speaks to ``sallyport seat``, ``Box`` to ``sallyport box``. Standard library only.
 """
 
 from ._errors import ApiError, DeadlineError, RunboxError, TransportError
-from ._types import Entry, Exit, FileInfo, Listing, Output, Result, Stored
-from .seat import Body, Live, Seat
+from ._streams import Body, Live
+from ._types import (
+    Capabilities,
+    Entry,
+    Exit,
+    FileInfo,
+    Listing,
+    Output,
+    Placed,
+    Result,
+    Stored,
+    Usage,
+)
+from .box import Box, Workspace
+from .seat import Seat
 
 __all__ = [
     "ApiError",
     "Body",
+    "Box",
+    "Capabilities",
     "DeadlineError",
     "Entry",
     "Exit",
@@ -17,9 +32,12 @@ __all__ = [
     "Listing",
     "Live",
     "Output",
+    "Placed",
     "Result",
     "RunboxError",
     "Seat",
     "Stored",
     "TransportError",
+    "Usage",
+    "Workspace",
 ]

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ._errors import DeadlineError, RunboxError, TransportError, api_error
 
+Field = Union[str, bytes]
 Source = Union[bytes, bytearray, memoryview, str, IO[bytes], Iterable[bytes]]
 
 BLOCK = 1 << 18
@@ -88,7 +89,8 @@ def source_size(data: Source) -> Optional[int]:
     return max(size - at, 0) if size > 0 else None  # 0: /proc, pipes, or really empty
 
 
-def _pieces(data: Source) -> Iterable[bytes]:
+def pieces(data: Source) -> Iterable[bytes]:
+    """The bytes of a source, some at a time."""
     if isinstance(data, str):
         data = data.encode()
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -137,7 +139,12 @@ class Exchange:
         return TransportError(f"The connection failed: {err or type(err).__name__}.")
 
     def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: Source, size: Optional[int]
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, Field],
+        body: Source,
+        size: Optional[int],
     ) -> None:
         """Sends the request, and reads the answer's head."""
         try:
@@ -159,7 +166,7 @@ class Exchange:
             self._todo = int(length)
 
     def _send_head(
-        self, method: str, path: str, headers: Mapping[str, str], size: Optional[int]
+        self, method: str, path: str, headers: Mapping[str, Field], size: Optional[int]
     ) -> None:
         self._conn.putrequest(method, path, skip_accept_encoding=True)
         self._conn.putheader("Connection", "close")
@@ -167,7 +174,7 @@ class Exchange:
             self._conn.putheader(name, value)
         if size is not None:
             self._conn.putheader("Content-Length", str(size))
-        elif method == "PUT":
+        else:
             self._conn.putheader("Transfer-Encoding", "chunked")
         self._conn.endheaders()
 
@@ -184,7 +191,7 @@ class Exchange:
 
     def _send_body(self, body: Source, size: Optional[int]) -> None:
         sent = 0
-        for piece in _pieces(body):
+        for piece in pieces(body):
             if not piece:
                 continue
             sent += len(piece)

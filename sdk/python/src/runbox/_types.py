@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
 
 @dataclass(frozen=True)
 class Result:
-    """A command that has ended, and its output."""
+    """A command that has ended, and its output.
+
+    ``signal``: the name of the one that ended it. ``oom_killed``: the kernel ended something of it
+    for want of memory. ``quota_exceeded``: the box ended it, as it made its workspace too large.
+    """
 
     stdout: str
     stderr: str
@@ -19,6 +24,7 @@ class Result:
     stdout_truncated: bool
     stderr_truncated: bool
     oom_killed: bool = False
+    quota_exceeded: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a command ended."""
+    """How a command ended; see Result."""
 
     exit_code: int
     signal: Optional[str]
@@ -40,6 +46,7 @@ class Exit:
     stdout_bytes: int
     stderr_bytes: int
     oom_killed: bool = False
+    quota_exceeded: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,15 @@ class FileInfo:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """One file of several that were written."""
+
+    path: str
+    size: int
+    created: bool
+
+
+@dataclass(frozen=True)
 class Entry:
     """One name in a folder. ``raw``: percent-encoded, where it isn't UTF-8."""
 
@@ -81,3 +97,24 @@ class Listing:
     path: str
     entries: tuple[Entry, ...]
     truncated: bool
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a workspace takes: ``bytes`` as ``du`` counts them; a ``quota`` of 0 is none."""
+
+    bytes: int
+    entries: int
+    quota: int
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a box offers. Limits: bytes, or milliseconds where the name ends in ``_ms``."""
+
+    name: str
+    version: str
+    mode: str
+    limits: Mapping[str, int]
+    layers: tuple[str, ...]
+    routes: tuple[str, ...]

@@ -1,0 +1,256 @@
+/** What a seat and a workspace of a box have in common, but for the addresses. */
+import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import { Readable, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { ApiError, RunboxError, TransportError } from "./errors.js";
+import {
+  type Ask,
+  type Json,
+  type Target,
+  flag,
+  isType,
+  number,
+  parseObject,
+  readAll,
+  send,
+  text,
+  textOrNull,
+  translate,
+} from "./http.js";
+import { Live } from "./live.js";
+import { form } from "./multipart.js";
+import type {
+  CallOptions,
+  CommandOptions,
+  Entry,
+  FileInfo,
+  Files,
+  Listing,
+  RangeOptions,
+  Result,
+  Source,
+  Stored,
+  WriteOptions,
+} from "./types.js";
+
+/** A path as it stands in an address. */
+export function percent(path: string): string {
+  try {
+    return encodeURIComponent(path);
+  } catch (err) {
+    throw new RunboxError("The path is not Unicode.", { cause: err }); // half of a surrogate pair
+  }
+}
+
+export async function readObject(res: IncomingMessage, signal: AbortSignal | undefined): Promise<Json> {
+  return parseObject((await readAll(res, signal)).toString("utf8"));
+}
+
+/** The answer's bytes; a failure is told in our words. */
+async function* told(res: IncomingMessage, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
+  try {
+    yield* res as AsyncIterable<Buffer>;
+  } catch (err) {
+    throw translate(err, signal);
+  }
+}
+
+const TYPES: readonly unknown[] = ["file", "directory", "symlink", "other"];
+
+function toEntry(found: unknown): Entry {
+  if (typeof found !== "object" || found === null || !("type" in found) || !TYPES.includes(found.type)) {
+    throw new TransportError('The answer has no usable "entries".');
+  }
+  const one = found as Json;
+  const entry: Entry = {
+    name: text(one, "name"),
+    type: found.type as Entry["type"],
+    size: number(one, "size"),
+    mode: text(one, "mode"),
+    mtime: number(one, "mtime"),
+  };
+  return one["raw"] === undefined ? entry : { ...entry, raw: text(one, "raw") };
+}
+
+/** Asks one daemon; `headers` go with every request. */
+export abstract class Remote {
+  /** @internal */
+  constructor(
+    protected readonly target: Target,
+    protected readonly headers: OutgoingHttpHeaders,
+  ) {}
+
+  protected ask(ask: Ask): Promise<IncomingMessage> {
+    return send(this.target, { ...ask, headers: { ...this.headers, ...ask.headers } });
+  }
+
+  /** The one word of an answer that a daemon gives with 200 or 503. */
+  protected async status(path: string, signal: AbortSignal | undefined): Promise<string> {
+    const res = await send(this.target, { method: "GET", path, signal }, [503]);
+    return text(await readObject(res, signal), "status");
+  }
+}
+
+/** Bytes as they come. A failure is told in our words; destroying it drops the connection. */
+export function toBody(res: IncomingMessage, signal: AbortSignal | undefined): Readable {
+  const body = Readable.from(told(res, signal), { objectMode: false, highWaterMark: 1 << 18 });
+  body.once("close", () => res.destroy()); // also where nobody read
+  return body;
+}
+
+/** Writes all of it; returns how many bytes that were. The sink is ended. */
+export async function copy(body: Readable, sink: Writable, signal: AbortSignal | undefined): Promise<number> {
+  let count = 0;
+  async function* counted(): AsyncGenerator<Buffer> {
+    for await (const piece of body as AsyncIterable<Buffer>) {
+      count += piece.length;
+      yield piece;
+    }
+  }
+  try {
+    await pipeline(counted, sink, signal === undefined ? {} : { signal });
+  } catch (err) {
+    throw signal?.aborted === true ? translate(err, signal) : err;
+  } finally {
+    body.destroy();
+  }
+  return count;
+}
+
+/** One workspace: a Seat, or a Workspace of a Box. */
+export abstract class Sandbox extends Remote {
+  protected abstract readonly exec: string;
+  protected abstract file(path: string): string;
+  protected abstract folder(path: string, recursive: boolean): string;
+
+  /** Runs one command; resolves when it has ended. */
+  async execute(command: string, options: CommandOptions = {}): Promise<Result> {
+    const res = await this.run(command, "application/json", options);
+    const found = await readObject(res, options.signal);
+    return {
+      stdout: text(found, "stdout"),
+      stderr: text(found, "stderr"),
+      exitCode: number(found, "exit_code"),
+      signal: textOrNull(found, "signal"),
+      timedOut: flag(found, "timed_out"),
+      oomKilled: found["oom_killed"] === true,
+      quotaExceeded: found["quota_exceeded"] === true,
+      durationMs: number(found, "duration_ms"),
+      stdoutTruncated: flag(found, "stdout_truncated"),
+      stderrTruncated: flag(found, "stderr_truncated"),
+    };
+  }
+
+  /** Starts one command; resolves once it runs. Iterate for its output. */
+  async stream(command: string, options: CommandOptions = {}): Promise<Live> {
+    const res = await this.run(command, "text/event-stream", options);
+    if (!isType(res, "text/event-stream")) {
+      res.destroy();
+      throw new TransportError("The daemon doesn't stream output.");
+    }
+    return new Live(res, options.signal);
+  }
+
+  /** Asks again only where the daemon said "busy" and the caller wanted that. */
+  protected async run(
+    command: string,
+    accept: string,
+    options: CommandOptions & { files?: Files },
+  ): Promise<IncomingMessage> {
+    const { timeout, env, cwd, stdin, files, busyWait = 0, signal } = options;
+    const body = JSON.stringify({ command, timeout, env, cwd, stdin });
+    const ask: Ask = { method: "POST", path: this.exec, headers: { accept }, signal };
+    if (files !== undefined) {
+      if (busyWait > 0) throw new RunboxError("A command with files can't be sent twice: leave out busyWait.");
+      const made = form(files, body);
+      return this.ask({ ...ask, body: made.body, headers: { accept, "content-type": made.contentType } });
+    }
+    const until = Date.now() + busyWait * 1000;
+    for (;;) {
+      try {
+        return await this.ask({ ...ask, body, headers: { accept, "content-type": "application/json" } });
+      } catch (err) {
+        const left = until - Date.now();
+        if (!(err instanceof ApiError) || err.code !== "busy" || left <= 0) throw err;
+        await rest(Math.min((err.retryAfter ?? 1) * 1000, left), signal);
+      }
+    }
+  }
+
+  /** A file's bytes as a stream, from `start` up to, without, `end`. Destroy it to leave early. */
+  async open(path: string, options: RangeOptions = {}): Promise<Readable> {
+    return toBody(await this.get(path, options), options.signal);
+  }
+
+  /** A file's bytes, all in memory. */
+  async read(path: string, options: RangeOptions = {}): Promise<Buffer> {
+    return readAll(await this.get(path, options), options.signal);
+  }
+
+  /** Writes a file's bytes into `sink` as they come, and ends it; resolves with how many. */
+  async download(path: string, sink: Writable, options: RangeOptions = {}): Promise<number> {
+    return copy(await this.open(path, options), sink, options.signal);
+  }
+
+  private async get(path: string, options: RangeOptions): Promise<IncomingMessage> {
+    const { start = 0, end, signal } = options;
+    const ranged = start !== 0 || end !== undefined;
+    if (start < 0 || (end !== undefined && end <= start)) {
+      throw new RunboxError("A range must be of at least one byte, from 0 or more on.");
+    }
+    const range = `bytes=${start}-${end === undefined ? "" : end - 1}`;
+    const res = await this.ask({ method: "GET", path: this.file(path), headers: ranged ? { range } : {}, signal });
+    if (ranged && res.statusCode !== 206) {
+      res.destroy();
+      throw new TransportError("The answer is not the range asked for.");
+    }
+    if (isType(res, "application/json")) {
+      res.destroy(); // a seat lists a folder on the same path
+      throw new ApiError("The path is a folder.", "is_a_directory", res.statusCode ?? 0);
+    }
+    if (!isType(res, "application/octet-stream")) {
+      res.destroy();
+      throw new TransportError("The answer is no file.");
+    }
+    return res;
+  }
+
+  protected async store(method: string, path: string, data: Source, options: WriteOptions): Promise<Stored> {
+    const headers: Record<string, string> = { "content-type": "application/octet-stream" };
+    if (options.newOnly === true) headers["if-none-match"] = "*";
+    if (options.ifMatch !== undefined) headers["if-match"] = options.ifMatch;
+    const { size, signal } = options;
+    const res = await this.ask({ method, path, headers, body: data, size, signal });
+    const found = await readObject(res, signal);
+    const created = res.statusCode === 201;
+    return { path: text(found, "path"), size: number(found, "size"), etag: res.headers.etag, created };
+  }
+
+  protected async names(path: string, recursive: boolean, signal: AbortSignal | undefined): Promise<Listing> {
+    const res = await this.ask({ method: "GET", path: this.folder(path, recursive), signal });
+    const found = await readObject(res, signal);
+    if (!Array.isArray(found["entries"])) throw new TransportError('The answer has no usable "entries".');
+    const entries = found["entries"].map(toEntry);
+    return { path: text(found, "path"), entries, truncated: flag(found, "truncated") };
+  }
+
+  /** What is there, without its content. */
+  async head(path = "", options: CallOptions = {}): Promise<FileInfo> {
+    const res = await this.ask({ method: "HEAD", path: this.file(path), signal: options.signal });
+    res.destroy();
+    const isDirectory = !isType(res, "application/octet-stream");
+    const size = isDirectory ? undefined : Number(res.headers["content-length"]);
+    return { path, isDirectory, size, etag: res.headers.etag };
+  }
+}
+
+/** Waits; an abort ends it with the caller's reason. */
+export async function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await sleep(ms, undefined, signal === undefined ? {} : { signal });
+  } catch (err) {
+    throw translate(err, signal);
+  }
+}

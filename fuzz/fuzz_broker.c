@@ -266,7 +266,7 @@ static void flood(uint8_t key_byte)
 static void step(struct input *in)
 {
     uint8_t what = take8(in);
-    unsigned slot = b.box ? (what >> 4) % 8 + (what >> 7) * 120 : 0;
+    unsigned slot = b.box ? (what >> 4) % 8u + (what >> 7) * 120u : 0u;
     bool has_cell = cell[slot].c.fd >= 0 && b.slot[slot].cell.fd >= 0;
     uint8_t fine = what % 16 < 9 ? 0 : take8(in);
     switch (what % 16) {

@@ -1,0 +1,101 @@
+"""The units of deploy/systemd: how exposed systemd-analyze finds them, and what they do under Debian's own
+systemd: started by their first client, with every layer that they are meant to leave possible."""
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from harness import procs
+from systemd_room import KEY, ROOT, Room
+
+UNITS = ROOT / "deploy/systemd"
+AUTH = [("Authorization", f"Bearer {KEY}"), ("X-Runbox-Identity", "alice")]
+
+
+@pytest.fixture(scope="module", name="room")
+def fixture_room():
+    r = Room()
+    try:
+        r.wait_up()
+        yield r
+    except BaseException:
+        print(r.log(), r.status())
+        raise
+    finally:
+        for kind in ("box", "seat"):
+            print(kind, r.log(kind))
+        print(r.log(), r.status())
+        r.close()
+
+
+def layers(text):
+    return dict(re.findall(r" layer ([a-z0-9-]+): (on|off)", text))
+
+
+@pytest.mark.parametrize("kind, most", [("box", 2.4), ("seat", 2.0)])
+def test_exposure(kind, most):
+    unit = UNITS / f"sallyport-{kind}.service"
+    said = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit],
+                          capture_output=True, text=True, check=True)
+    assert said.stderr == ""
+    level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said.stdout)
+    assert float(level[1]) <= most, said.stdout
+
+
+def test_units_are_well_formed():
+    said = subprocess.run(["systemd-analyze", "verify", "--man=no", *sorted(UNITS.glob("*.s[eo][rc]*"))],
+                          capture_output=True, text=True, check=False)
+    complaints = [line for line in said.stderr.splitlines() if "sallyport" in line
+                  and "not executable" not in line]  # the binary isn't installed here
+    assert complaints == []
+
+
+def test_box_is_started_by_its_first_client(room):
+    assert room.log("box") == ""
+    with room.conn("box") as c:
+        assert c.request("GET", "/ready").status == 200
+    found = layers(room.log("box"))
+    assert {k for k, v in found.items() if v == "off"} == {"cgroup", "net-ns"}, room.log("box")
+
+
+def test_box_commands_reach_no_network(room):
+    script = ("id -u; cat /proc/net/dev | wc -l; python3 -c 'import socket; socket.socketpair(); "
+              "socket.socket(socket.AF_INET)' 2>&1 | tail -1; ls -d /home/* 2>/dev/null; touch ~/mine && echo kept")
+    with room.conn("box") as c:
+        a = c.request("POST", "/v1/exec", json.dumps({"command": script}).encode(),
+                      [*AUTH, ("Content-Type", "application/json")])
+    said = a.json["stdout"].splitlines()
+    assert 200000 <= int(said[0]) <= 265535 and said[1] == "3"  # two lines of heading, and lo
+    assert said[2] == "OSError: [Errno 97] Address family not supported by protocol" and said[3:] == ["kept"]
+    assert list((room.root / "var/lib/sallyport/workspaces").iterdir())
+
+
+def test_seat(room):
+    with room.conn("seat") as c:
+        a = c.request("POST", "/execute", json.dumps({"command": "id -un; pwd; echo x >f; cat f"}).encode(),
+                      [("Content-Type", "application/json")])
+    assert a.json["stdout"] == "sallyport\n/var/lib/sallyport-seat\nx\n", a
+    found = layers(room.log("seat"))
+    assert {k for k, v in found.items() if v == "off"} == {"uid", "cgroup", "net-ns"}, room.log("seat")
+
+
+def test_seat_with_a_loopback(room):
+    script = "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); print(1)'"
+    for kind, said in (("seat", ""), ("open", "1\n")):
+        with room.conn(kind) as c:
+            a = c.request("POST", "/execute", json.dumps({"command": script}).encode(),
+                          [("Content-Type", "application/json")])
+        assert a.json["stdout"] == said, a
+
+
+def test_nothing_in_the_environment_of_others(room):
+    """The key is in main's environment and nobody else's."""
+    with room.conn("box") as c:
+        assert c.request("GET", "/healthz").status == 200
+    mine = [p for p in procs.in_namespace(int(pathlib.Path(room.root).parent.name)) if p.cmdline
+            and p.cmdline[0].endswith("sallyport") and p.role == "front"]
+    assert mine
+    for p in mine:
+        assert KEY.encode() not in pathlib.Path(f"/proc/{p.pid}/environ").read_bytes()

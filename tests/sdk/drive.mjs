@@ -119,6 +119,7 @@ const ops = {
     if ((await seat.downloadArchive(a.path, taker(false))) !== tar.length) throw new Error("another archive");
     return { base64: tar.toString("base64") };
   },
+  pull: async (a) => ({ bytes: await seat.downloadArchive(a.path, taker(false)) }),
   read: async (a) => ({ text: (await seat.read(a.path, part(a))).toString() }),
   delete_path: async (a) => {
     await seat.deletePath(a.path, { recursive: a.recursive ?? false });

@@ -134,6 +134,10 @@ def archive(a):
     return {"base64": base64.b64encode(tar).decode()}
 
 
+def pull(a):
+    return {"bytes": seat.download_archive(a["path"], Count())}
+
+
 def read(a):
     return {"text": seat.read(a["path"], start=a.get("start", 0), end=a.get("end")).decode()}
 
@@ -183,7 +187,7 @@ def wait_ready(a):
 
 
 OPS = {f.__name__.rstrip("_"): f for f in (
-    execute, stream, follow, leave, hold, take, write, put_path, write_batch, upload, download, sink, archive, read,
+    execute, stream, follow, leave, hold, take, write, put_path, write_batch, upload, download, sink, archive, pull, read,
     delete_path, list_, head, usage, delete_workspace, capabilities, metrics, health, ready, wait_ready)}
 for line in sys.stdin:
     ask = json.loads(line)

@@ -74,7 +74,16 @@ def server():
 def at(request, server):
     """at(reply, op, ...) is what the client makes of it."""
     d = Driver(request.param, server.url)
+    yield from asking(d, server)
 
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def box_at(request, server):
+    """The same of a box's client."""
+    yield from asking(Driver(request.param, server.url, key="k", who=["a"]), server)
+
+
+def asking(d, server):
     def ask(reply, op, split=False, **args):
         server.reply, server.split, before = reply, split, server.requests
         got = d.ask(op, **args)
@@ -176,3 +185,28 @@ def test_an_error_inside_a_stream(at):
     ("health", {}, plain(b"{}")), ("health", {}, plain(b'"ok"')), ("head", {}, b""), ("delete_path", {}, b"")])
 def test_files(at, op, args, reply):
     assert at(reply, op, path="x", **args)["error"] == "transport"
+
+
+TAR = plain(b"x" * 100, kind="application/x-tar")
+PIECES = (b"HTTP/1.1 200 OK\r\nContent-Type: application/x-tar\r\nTransfer-Encoding: chunked\r\n\r\n"
+          b"5\r\nabcde\r\n")
+
+
+@pytest.mark.parametrize("op,args,reply", [
+    ("archive", {"path": ""}, TAR[:-1]), ("archive", {"path": ""}, PIECES), ("archive", {"path": ""}, PIECES + b"5\r\nab"),
+    ("archive", {"path": ""}, plain(b"{}")), ("sink", {"path": "x"}, plain(b"x" * 9, kind="application/octet-stream")[:-1]),
+    ("sink", {"path": "x"}, plain(b"<html>", kind="text/html")),
+    ("write_batch", {"files": {"a": "x"}}, plain(b"{}")), ("write_batch", {"files": {"a": "x"}}, plain(b'{"files":[1]}')),
+    ("usage", {}, plain(b'{"bytes":1,"entries":2}')), ("usage", {}, plain(b'{"bytes":"1","entries":2,"quota":3}')),
+    ("capabilities", {}, plain(b'{"name":"x","version":"1","mode":"box","limits":{}}')),
+    ("capabilities", {}, plain(b'{"name":"x","version":"1","mode":"box","limits":{"a":"1"},"layers":[],"routes":[]}')),
+    ("metrics", {}, plain(b"{}")), ("ready", {}, plain(b"{}")), ("put_path", {"path": "x", "text": "x"}, plain(b"{}")),
+    ("delete_workspace", {}, b""), ("execute", {"command": "x", "files": {"a": "x"}}, plain(b"{}"))])
+def test_box(box_at, op, args, reply):
+    assert box_at(reply, op, **args)["error"] == "transport"
+
+
+def test_box_busy_is_not_asked_again(box_at):
+    busy = plain(b'{"error":"Busy.","code":"busy"}', "409 Conflict", more="Retry-After: 0\r\n")
+    for op, args in (("execute", {}), ("stream", {}), ("execute", {"files": {"a": "x"}})):
+        assert box_at(busy, op, command="x", **args)["code"] == "busy"  # box_at counts

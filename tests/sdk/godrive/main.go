@@ -309,6 +309,10 @@ var ops = map[string]func(context.Context, args) (result, error){
 		return result{}, at.DeletePath(ctx, a.Path, a.Recursive)
 	},
 	"delete_workspace": func(ctx context.Context, _ args) (result, error) { return result{}, work.DeleteWorkspace(ctx) },
+	"pull": func(ctx context.Context, a args) (result, error) {
+		n, err := work.DownloadArchive(ctx, a.Path, io.Discard)
+		return result{"bytes": n}, err
+	},
 	"metrics": func(ctx context.Context, _ args) (result, error) {
 		text, err := box.Metrics(ctx)
 		return result{"text": text}, err

@@ -1,52 +1,17 @@
 """docs/openapi.yaml against the code and a live seat: every code is in it, every status below an
 operation happens here (or has a reason), and every answer fits its schema."""
-import json
 import re
 import shutil
 
-import jsonschema
 import pytest
-import yaml
 
 from harness import names
 from harness.events import Stream
 from harness.http import build
+from harness.openapi import BROKEN, Document
 
-DOC = yaml.safe_load((names.ROOT / "docs/openapi.yaml").read_text())
-METHODS = ("get", "head", "put", "post", "delete")
-OPERATIONS = {(path, m): item[m] for path, item in DOC["paths"].items() for m in METHODS if m in item}
-# On any operation, by what is wrong with the request around it.
-COMMON = {400, 408, 414, 417, 431, 505}
-
-
-def deref(node):
-    while isinstance(node, dict) and "$ref" in node:
-        found = DOC
-        for part in node["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        node = found
-    return node
-
-
-def check(path, method, a):
-    """The answer is one that the document has for this operation."""
-    responses = OPERATIONS[path, method]["responses"]
-    assert str(a.status) in responses, f"{method} {path}: {a.status} is not in the document"
-    r = deref(responses[str(a.status)])
-    for name, header in r.get("headers", {}).items():
-        header, value = deref(header), a.get(name)
-        # an entity tag and a range are of files; a folder, and an error before it was opened, have none
-        if header.get("required"):
-            assert value is not None, f"{method} {path} {a.status}: no {name}"
-        if value is not None:
-            jsonschema.Draft202012Validator(header["schema"]).validate(value)
-    if method == "head" or not r.get("content"):
-        return
-    kind = a.get("content-type")
-    assert kind in r["content"], f"{method} {path} {a.status}: {kind}"
-    if kind == "application/json":
-        schema = {**r["content"][kind]["schema"], "components": DOC["components"]}
-        jsonschema.Draft202012Validator(schema).validate(json.loads(a.body))
+DOCUMENT = Document("openapi.yaml")
+OPERATIONS, check = DOCUMENT.operations, DOCUMENT.check
 
 
 # ---- what the seat is like ----
@@ -135,20 +100,13 @@ def test_every_code_is_there():
     enum = re.findall(r"SP_E_([A-Z0-9_]+)", re.search(r"SP_OK = 0,(.*)SP_E_COUNT", header, re.S)[1])
     table = dict(re.findall(r'\[SP_E_(\w+)\] = \{"(\w+)"', (names.ROOT / "src/base/err.c").read_text()))
     assert set(table) == set(enum) and set(table.values()) == set(names.CODES)
-    said = {}
-    for name, r in DOC["components"]["responses"].items():
-        if name.startswith("E"):
-            codes = r["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
-            said |= dict.fromkeys(codes, int(name[1:4]))
-    assert said == names.CODES
+    box = Document("openapi-box.yaml").codes()
+    assert box | DOCUMENT.codes() == names.CODES
+    assert set(names.CODES) - set(DOCUMENT.codes()) == {"unauthorized", "bad_identity", "is_directory", "quota_exceeded"}
 
 
 def test_every_status_is_probed_or_explained():
-    want = {(p, m, int(s)) for (p, m), o in OPERATIONS.items() for s in o["responses"]}
-    common = {(p, m, s) for p, m in OPERATIONS for s in COMMON}
-    excused = {(p, m, int(s)) for (p, m), o in OPERATIONS.items() for s in o.get("x-untested", {})}
-    assert excused <= want and not excused & set(PROBES)
-    assert want == set(PROBES) | common | excused
+    assert DOCUMENT.unprobed(PROBES) == (set(), set(), set())
     for probe in PROBES.values():
         assert not isinstance(probe, str) or probe in globals(), probe
 
@@ -160,13 +118,6 @@ def test_status(ready, path, method, status):
         a = ready.request(method.upper(), target, body if method in ("put", "post") else None, headers)
         assert a.status == status, f"{target}: {a!r}"
         check(path, method, a)
-
-
-BROKEN = {
-    400: lambda m, t: build(m, t, host="a b"), 414: lambda m, t: build(m, t + "?" + "x" * 9000),
-    417: lambda m, t: build(m, t, headers={"Expect": "x"}), 505: lambda m, t: build(m, t, version="2.0"),
-    431: lambda m, t: build(m, t, headers={"X": "x" * 17000}), 408: lambda m, t: build(m, t)[:-2],
-}
 
 
 @pytest.mark.parametrize("status", sorted(BROKEN))
@@ -221,8 +172,7 @@ def test_events_fit_their_schemas(ready):
         for name, data in Stream(c).open("echo x; echo y >&2; kill -9 $$"):
             seen.add(name)
             if name != "start":
-                schema = {"$ref": f"#/components/schemas/{kinds[name]}", "components": DOC["components"]}
-                jsonschema.Draft202012Validator(schema).validate(data)
+                DOCUMENT.fits({"$ref": f"#/components/schemas/{kinds[name]}"}, data)
     assert seen == {"start", *kinds}
 
 

@@ -318,7 +318,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_open(path, n, flags[how]);
     else if (how == 5)
         check_parent(path, n);
-    else if (sp_path_check(path, n) == SP_OK) /* as the cell lets them through */
+    else if (n > 0 && sp_path_check(path, n) == SP_OK) /* as the cell lets them through */
         check_made(path, n);
     return 0;
 }

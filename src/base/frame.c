@@ -79,7 +79,7 @@ static int transmit(int fd, const void *data, size_t len, const int *fds, int nf
         size_t bytes = (size_t)nfds * sizeof(int);
         m.msg_control = ctl.buf;
         m.msg_controllen = CMSG_SPACE(bytes);
-        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        struct cmsghdr *h = &ctl.align; /* CMSG_FIRSTHDR may be NULL, as far as analyzers know */
         h->cmsg_level = SOL_SOCKET;
         h->cmsg_type = SCM_RIGHTS;
         h->cmsg_len = CMSG_LEN(bytes);

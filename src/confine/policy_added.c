@@ -101,7 +101,7 @@ __attribute__((noreturn)) static void become_shell(const struct sp_config *c)
 /* In a child: the filter can't be taken off again. */
 __attribute__((noreturn)) static void run_trial(const struct sp_config *c, struct sock_fprog *prog)
 {
-    int status;
+    int status = 0;
     (void)setpgid(0, 0);
     if (c->switch_uid && sp_confine_ids(c->command_uid, c->command_gid) != 0)
         _exit(125);

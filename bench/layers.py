@@ -31,11 +31,11 @@ REQUEST = b"POST /execute HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n%s" %
 
 
 class Daemon:
-    def __init__(self, base, name, off, mode="seat"):
+    def __init__(self, base, name, off, mode="seat", env=()):
         self.name, self.times = name, []
         ws = pathlib.Path(base) / (mode + re.sub(r"\W", "_", name))
         ws.mkdir()
-        env = {"SALLYPORT_TEST_DISABLE": off, "SALLYPORT_ACCEPT_MISSING": ALL, "PATH": os.environ["PATH"]}
+        more, env = dict(env), {"SALLYPORT_TEST_DISABLE": off, "SALLYPORT_ACCEPT_MISSING": ALL, "PATH": os.environ["PATH"]}
         if mode == "seat":
             os.chown(ws, USER, USER)
             env |= {"SANDBOX_WORKSPACE": str(ws), "SANDBOX_PORT": "0", "SALLYPORT_BIND": "127.0.0.1",
@@ -44,7 +44,7 @@ class Daemon:
             ws.chmod(0o711)
             env |= {"RUNBOX_ROOT": str(ws), "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1", "RUNBOX_API_KEY": KEY,
                     "RUNBOX_SHELL": "/bin/sh", "RUNBOX_CELL_IDLE": "100ms"}
-        self.p = subprocess.Popen([ROOT / "build/sallyport", mode], env=env, stderr=subprocess.PIPE, text=True)
+        self.p = subprocess.Popen([ROOT / "build/sallyport", mode], env=env | more, stderr=subprocess.PIPE, text=True)
         line = ""
         for line in self.p.stderr:
             m = re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)
@@ -53,7 +53,8 @@ class Daemon:
         else:
             sys.exit(f"bench: the daemon {name!r} did not start: {line}")
         threading.Thread(target=self.p.stderr.read, daemon=True).start()
-        self.s = socket.create_connection(("127.0.0.1", int(m[1])))
+        self.port = int(m[1])
+        self.s = socket.create_connection(("127.0.0.1", self.port))
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request=REQUEST):

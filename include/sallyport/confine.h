@@ -48,7 +48,8 @@ struct sp_plan;
 /* main: compiles all into one sealed memfd for SP_FD_FILTERS; fd or -errno. Where the plan does
  * without seccomp (NULL: it has it) the set is empty and installing from it succeeds. added: the
  * operator's rules, NULL for none. They stand first in the commands' filter, and what they allow in
- * the broker's, which commands inherit. */
+ * the broker's, which commands inherit. With plan->held the cell may trace, and a thread that has
+ * that number in its sixth argument may use prctl(PR_SET_MM, PR_SET_MM_MAP). */
 int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
                      struct sp_policy_error *e);
 /* role: maps SP_FD_FILTERS once, leaves it open (the broker hands it on). 0 or -errno. */
@@ -181,6 +182,7 @@ struct sp_layer_state {
 };
 struct sp_plan {
     struct sp_layer_state layer[SP_LAYER_COUNT];
+    uint64_t held; /* sp_config.held */
 };
 /* Probes the host once (forks where a probe can't be undone) and fills the plan and the
  * fields of c that follow from it. accept: comma list of layer names or NULL. disable: for tests,

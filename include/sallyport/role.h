@@ -51,6 +51,9 @@ struct sp_config {
     /* Commands are started in a cgroup of their own. Then a cell must not have a cgroup namespace:
      * on most hosts these are walls for clone3's move. */
     bool cgroup, cgroup_memory;
+    /* Cells hold a shell ready at its entry point; the number is what lets its last call before
+     * the command pass the filter (sp_filters_build). 0: none is held. */
+    uint64_t held;
     int isolation; /* enum sp_isolation */
     /* The view and the namespaces: CLONE_NEW* of each role, 0 where it has none. */
     int cell_ns, front_ns;

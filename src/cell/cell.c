@@ -184,6 +184,12 @@ static bool on_event(struct sp_cell *c, const struct epoll_event *ev, bool *gone
     }
 }
 
+/* Of two times to wait; -1 is for ever. */
+static int sooner(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static bool turn(struct sp_cell *c, bool *gone)
 {
     struct epoll_event ev[4];
@@ -193,11 +199,11 @@ static bool turn(struct sp_cell *c, bool *gone)
         if (watch(c, EPOLL_CTL_MOD, c->chan.fd, events, ON_BROKER) != 0)
             return false;
     }
-    int wait = sp_exec_wait_ms(c), count = sp_watch_wait_ms(c);
-    if (count >= 0 && (wait < 0 || count < wait))
-        wait = count;
+    int wait = sooner(sp_exec_wait_ms(c), sooner(sp_watch_wait_ms(c), sp_held_wait_ms(c)));
     int n = epoll_wait(c->epoll, ev, 4, wait);
     sp_watch_tick(c);
+    if (n == 0)
+        sp_held_tick(c);
     if (n < 0 && errno != EINTR) {
         sp_log(SP_LOG_ERROR, "waiting failed: %s", strerror(errno));
         return false;
@@ -343,6 +349,7 @@ static int start(struct sp_cell *c, const char **what)
     if (err == 0) { /* after the ids: what kill(-1) may reach depends on them */
         *what = "preparing commands";
         err = sp_exec_init(c);
+        sp_held_init(c);
     }
     if (err == 0 && cfg->have_landlock) { /* before the threads, which inherit it */
         *what = "Landlock";

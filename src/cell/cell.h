@@ -4,6 +4,7 @@
 
 #include "cell/archiver.h"
 #include "cell/environ.h"
+#include "cell/held.h"
 #include "cell/pool.h"
 #include "cell/quota.h"
 #include "cell/spawn.h"
@@ -21,9 +22,10 @@ struct sp_exec {
     uint32_t id;
     uint8_t exit_flags; /* SP_EXIT_*: cancelled */
     bool shell_ended;
+    bool told;    /* STARTED is sent */
     bool unheard; /* STARTED couldn't be sent for want of descriptors: ends with FAIL */
     int status;
-    uint64_t end_ns;
+    uint64_t end_ns;    /* of the last command's shell */
     int next_ms;        /* KILLING: until the next round */
     uint64_t oom_kills; /* of the kernel in the commands' cgroup, so far */
     int dev_null;       /* stdin of commands without one */
@@ -48,6 +50,7 @@ struct sp_cell {
     bool watching_write;
     struct sp_outbox out;
     struct sp_exec exec;
+    struct sp_held held;
     struct sp_spawner spawner;
     struct sp_pool pool;
     struct sp_quota quota;
@@ -70,10 +73,27 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m);
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags);
 bool sp_exec_spawned(struct sp_cell *c);      /* asks the spawner for its answer */
 bool sp_exec_children(struct sp_cell *c);     /* SIGCHLD came, or the time for a round */
+int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */
+void sp_exec_close(int fds[2]);               /* both ends, and sets them to -1 */
 int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */
 void sp_exec_over_quota(struct sp_cell *c);   /* kills what runs */
 /* The broker is gone: kills what runs and waits at most ms. */
 void sp_exec_abort(struct sp_cell *c, unsigned ms);
+
+/* ---- held.c ---- */
+void sp_held_init(struct sp_cell *c); /* after sp_exec_init */
+/* A command is to start, and set in the environ. True: the held shell has it, and its pipes are the
+ * exec's. False: none is held any more. */
+bool sp_held_take(struct sp_cell *c, const struct sp_msg *m);
+/* After take: it runs, and the exec's spawn is its. False: none is held any more; the pipes are
+ * fresh. */
+bool sp_held_release(struct sp_cell *c);
+void sp_held_quiet(struct sp_cell *c);        /* a command has ended, no child is left */
+bool sp_held_spawned(struct sp_cell *c);      /* what the spawner answered was for us */
+void sp_held_children(struct sp_cell *c);     /* SIGCHLD, and no command runs */
+int sp_held_wait_ms(const struct sp_cell *c); /* for epoll_wait; -1: for nothing */
+void sp_held_tick(struct sp_cell *c);
+void sp_held_drop(struct sp_cell *c);
 
 /* ---- watch.c ---- */
 void sp_watch_started(struct sp_cell *c);

@@ -25,13 +25,17 @@ static void close_one(int *fd)
     *fd = -1;
 }
 
+void sp_exec_close(int fds[2])
+{
+    close_one(&fds[0]);
+    close_one(&fds[1]);
+}
+
 static void close_pipes(struct sp_exec *x)
 {
-    for (int i = 0; i < 2; i++) {
-        close_one(&x->out[i]);
-        close_one(&x->err[i]);
-        close_one(&x->in[i]);
-    }
+    sp_exec_close(x->out);
+    sp_exec_close(x->err);
+    sp_exec_close(x->in);
     close_one(&x->cwd);
 }
 
@@ -73,14 +77,16 @@ static int make_pipe(int fds[2], int ours)
     return fcntl(fds[ours], F_SETFL, way | O_NONBLOCK) == 0 ? 0 : -errno;
 }
 
+int sp_exec_pipes(int out[2], int err[2])
+{
+    int r = make_pipe(out, 0);
+    return r == 0 ? make_pipe(err, 0) : r;
+}
+
 static int make_pipes(struct sp_exec *x, bool with_stdin)
 {
-    int err = make_pipe(x->out, 0);
-    if (err == 0)
-        err = make_pipe(x->err, 0);
-    if (err == 0 && with_stdin)
-        err = make_pipe(x->in, 1);
-    return err;
+    int err = sp_exec_pipes(x->out, x->err);
+    return err == 0 && with_stdin ? make_pipe(x->in, 1) : err;
 }
 
 /* The folder to start in; rest: its path as a string. The decoder checked it with sp_path_check. */
@@ -100,6 +106,40 @@ static enum sp_err open_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[40
     return SP_OK;
 }
 
+static void begin_kill(struct sp_exec *x)
+{
+    x->state = SP_EXEC_KILLING;
+    sp_tree_begin(&x->tree, x->spawn.pid);
+    x->next_ms = sp_tree_kill(&x->tree);
+}
+
+/* Tells the broker that it runs, and hands its pipes over. */
+static bool tell(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    struct sp_msg m = {.op = SP_OP_STARTED, .id = x->id};
+    int fds[3] = {x->out[0], x->err[0], x->in[1]};
+    int n = x->in[1] >= 0 ? 3 : 2;
+    x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
+    bool sent = true;
+    bool ok = sp_cell_send_fds(c, &m, fds, n, &sent);
+    x->unheard = !sent;
+    x->told = true;
+    return ok;
+}
+
+static bool started(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    x->state = SP_EXEC_RUNNING;
+    if (!x->told && !tell(c))
+        return false;
+    close_pipes(x);
+    if (x->exit_flags != 0 || x->unheard)
+        begin_kill(x);
+    return sp_exec_children(c); /* SIGCHLDs until now were left alone */
+}
+
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
 {
     struct sp_exec *x = &c->exec;
@@ -109,7 +149,8 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     enum sp_err e = open_cwd(c, m->cwd, rest);
     if (e == SP_OK && !sp_environ_set(&x->environ, m, rest))
         e = SP_E_BAD_FIELD;
-    if (e == SP_OK) {
+    bool held = e == SP_OK && sp_held_take(c, m);
+    if (e == SP_OK && !held) {
         int err = make_pipes(x, (m->flags & SP_EXEC_STDIN) != 0);
         if (err != 0) {
             sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
@@ -122,7 +163,14 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     }
     x->id = m->id;
     x->exit_flags = 0;
-    x->shell_ended = x->unheard = false;
+    x->shell_ended = x->unheard = x->told = false;
+    sp_watch_started(c);
+    if (held) { /* the broker's way and the shell's last stop go on at once */
+        if (!tell(c))
+            return false;
+        if (sp_held_release(c))
+            return started(c);
+    }
     x->spawn = (struct sp_spawn){
         .argv = x->environ.argv,
         .envp = x->environ.envp,
@@ -130,16 +178,8 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
         .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
     };
     x->state = SP_EXEC_SPAWNING;
-    sp_watch_started(c);
     sp_spawner_ask(&c->spawner, &x->spawn);
     return true;
-}
-
-static void begin_kill(struct sp_exec *x)
-{
-    x->state = SP_EXEC_KILLING;
-    sp_tree_begin(&x->tree, x->spawn.pid);
-    x->next_ms = sp_tree_kill(&x->tree);
 }
 
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
@@ -184,23 +224,9 @@ static bool spawn_failed(struct sp_cell *c)
 bool sp_exec_spawned(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    if (x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
+    if (sp_held_spawned(c) || x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
         return true;
-    if (x->spawn.error != 0)
-        return spawn_failed(c);
-    struct sp_msg m = {.op = SP_OP_STARTED, .id = x->id};
-    int fds[3] = {x->out[0], x->err[0], x->in[1]};
-    int n = x->in[1] >= 0 ? 3 : 2;
-    x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
-    close_pipes(x);
-    x->state = SP_EXEC_RUNNING;
-    bool sent = true;
-    if (!sp_cell_send_fds(c, &m, fds, n, &sent))
-        return false;
-    x->unheard = !sent;
-    if (x->exit_flags != 0 || x->unheard)
-        begin_kill(x);
-    return sp_exec_children(c); /* SIGCHLDs until now were left alone */
+    return x->spawn.error != 0 ? spawn_failed(c) : started(c);
 }
 
 /* True if the kernel ended some of this command's processes for want of memory. */
@@ -224,6 +250,7 @@ static bool exited(struct sp_cell *c)
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
     x->state = SP_EXEC_IDLE;
     sp_watch_ended(c);
+    sp_held_quiet(c);
     if (x->unheard)
         return sp_cell_fail(c, x->id, SP_E_OVERLOADED);
     if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
@@ -241,7 +268,10 @@ static bool exited(struct sp_cell *c)
 bool sp_exec_children(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    /* Between commands there is no child; while one is being started its number isn't known. */
+    if (x->state == SP_EXEC_IDLE)
+        sp_held_children(c);
+    /* Between commands there is no other child; while one is being started its number isn't known.
+     */
     if (x->state != SP_EXEC_RUNNING && x->state != SP_EXEC_KILLING)
         return true;
     bool ended = false;
@@ -281,6 +311,7 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms)
         else
             nanosleep(&pause, NULL);
     }
+    sp_held_drop(c);
     if (x->state == SP_EXEC_IDLE)
         return;
     sp_tree_begin(&x->tree, x->spawn.pid);

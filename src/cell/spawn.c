@@ -8,6 +8,7 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <string.h>
@@ -48,6 +49,23 @@ NO_SANITIZE __attribute__((noreturn)) static void give_up(struct sp_spawn *j,
     _exit(127);
 }
 
+/* For a shell that is to be held. exec closes both ends of this pipe, one after the other, and the
+ * one that stays for an instant sends its owner the signal it was told: us, still in exec. So the
+ * new image stops before its first instruction. (Nobody can trace us before exec, as we have the
+ * memory of the cell, which is not dumpable.) */
+NO_SANITIZE static void stop_by_exec(void)
+{
+    int ends[2];
+    pid_t self = getpid();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return; /* it won't be stopped, and is seen to end */
+    for (int i = 0; i < 2; i++) {
+        (void)fcntl(ends[i], F_SETOWN, self);
+        (void)fcntl(ends[i], F_SETSIG, SIGSTOP);
+        (void)fcntl(ends[i], F_SETFL, (i == 0 ? O_RDONLY : O_WRONLY) | O_ASYNC);
+    }
+}
+
 NO_SANITIZE static int child_main(void *arg)
 {
     const struct child *c = arg;
@@ -76,6 +94,8 @@ NO_SANITIZE static int child_main(void *arg)
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (j->hold)
+        stop_by_exec();
     execve(s->config->shell, j->argv, j->envp);
     give_up(j, SP_SPAWN_EXEC, errno);
 }
@@ -132,6 +152,7 @@ static void *spawner_thread(void *arg)
         spawn(s, s->job);
         pthread_mutex_lock(&s->lock);
         s->state = SP_SPAWNER_DONE;
+        pthread_cond_signal(&s->changed); /* if anyone waits, then sp_spawner_wait */
         pthread_mutex_unlock(&s->lock);
         poke(s->efd);
         pthread_mutex_lock(&s->lock);
@@ -228,10 +249,12 @@ void sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j)
     pthread_cond_signal(&s->changed);
 }
 
-struct sp_spawn *sp_spawner_take(struct sp_spawner *s)
+static struct sp_spawn *take(struct sp_spawner *s, bool wait)
 {
     struct sp_spawn *j = NULL;
     pthread_mutex_lock(&s->lock);
+    while (wait && s->state == SP_SPAWNER_ASKED)
+        pthread_cond_wait(&s->changed, &s->lock);
     if (s->state == SP_SPAWNER_DONE) {
         j = s->job;
         s->job = NULL;
@@ -239,4 +262,14 @@ struct sp_spawn *sp_spawner_take(struct sp_spawner *s)
     }
     pthread_mutex_unlock(&s->lock);
     return j;
+}
+
+struct sp_spawn *sp_spawner_take(struct sp_spawner *s)
+{
+    return take(s, false);
+}
+
+struct sp_spawn *sp_spawner_wait(struct sp_spawner *s)
+{
+    return take(s, true);
 }

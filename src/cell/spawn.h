@@ -17,6 +17,7 @@ struct sp_spawn {
     char *const *envp;
     int cwd;    /* folder; the workspace's own descriptor is fine */
     int std[3]; /* none below 3 */
+    bool hold;  /* to be stopped by SIGSTOP at its first instruction */
     /* answered */
     pid_t pid; /* > 0 also when the child failed before exec: it is still to be reaped */
     int error; /* errno, 0 the shell runs */
@@ -50,6 +51,7 @@ int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int worksp
 /* One at a time; j must stay until sp_spawner_take returns it. */
 void sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j);
 struct sp_spawn *sp_spawner_take(struct sp_spawner *s); /* NULL: not done */
+struct sp_spawn *sp_spawner_wait(struct sp_spawner *s); /* as take, for what was asked */
 
 uint64_t sp_now_ns(void);
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,17 +51,80 @@ const char *sp_policy_text(enum sp_filter f, size_t *len)
     return p == NULL ? NULL : p->text;
 }
 
-static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], const char *added,
-                       size_t added_len, struct sp_policy_error *e)
+/* What a plan needs, ahead of a filter's own text and of the operator's rules; *lines: how many. */
+static int rules_ahead(enum sp_filter f, const struct sp_plan *plan, char *out, size_t cap,
+                       int *lines)
+{
+    /* Started by clone3, commands are in their cgroup from birth: see sp_cgroup_seal. */
+    static const char by_clone3[] = "allow clone3\n";
+    /* The cell traces the shell that it holds. The requests: PEEK and POKE of registers, SEIZE with
+     * nothing but the option that the tracee dies with its tracer, and on with no signal. */
+    static const char trace[] = "allow ptrace if arg0 == 0x4206 and arg3 == 0x100000\n"
+                                "allow ptrace if arg0 == 7 and arg3 == 0\n"
+                                "allow ptrace if arg0 == 9 and arg3 == 0\n"
+                                "allow ptrace if arg0 == 17 and arg3 == 0\n"
+                                "allow ptrace if arg0 == 6\n"
+                                "allow ptrace if arg0 == 12\n"
+                                "allow ptrace if arg0 == 13\n"
+                                "allow process_vm_readv process_vm_writev\n";
+    bool broker = f == SP_FILTER_BROKER, command = f == SP_FILTER_COMMAND;
+    size_t n = 0;
+    out[0] = '\0';
+    *lines = 0;
+    if (plan == NULL)
+        return 0;
+    if ((broker || command) && plan->layer[SP_LAYER_CGROUP].active)
+        n += (size_t)snprintf(out + n, cap - n, "%s", by_clone3);
+    if ((broker || command) && plan->held != 0)
+        n += (size_t)snprintf(out + n, cap - n,
+                              "allow prctl if arg0.lo == 35 and arg1 == 14 and arg5 == 0x%llx\n",
+                              (unsigned long long)plan->held);
+    if ((broker || f == SP_FILTER_CELL) && plan->held != 0)
+        n += (size_t)snprintf(out + n, cap - n, "%s", trace);
+    if (n >= cap)
+        return -E2BIG;
+    for (size_t i = 0; i < n; i++)
+        *lines += out[i] == '\n';
+    return 0;
+}
+
+static int compile_one(enum sp_filter f, const struct sp_plan *plan, const char *added,
+                       size_t added_len, void **bpf, size_t *n, struct sp_policy_error *e)
+{
+    char ahead[1024];
+    int lines;
+    size_t len, own;
+    const char *text = sp_policy_text(f, &len);
+    bool broker = f == SP_FILTER_BROKER;
+    if (text == NULL)
+        return -ENOENT;
+    int r = rules_ahead(f, plan, ahead, sizeof ahead, &lines);
+    if (r != 0)
+        return r;
+    own = strlen(ahead);
+    if (added == NULL || (!broker && f != SP_FILTER_COMMAND))
+        added_len = 0;
+    char *all = own + added_len == 0 ? NULL : malloc(own + added_len + 1);
+    if (all == NULL && own + added_len > 0)
+        return -ENOMEM;
+    if (all != NULL)
+        memcpy(all, ahead, own);
+    if (added_len > 0)
+        memcpy(all + own, added, added_len);
+    r = sp_policy_compile_added(all, own + added_len, broker, text, len, bpf, n, e);
+    if (r == -EINVAL && e != NULL && e->added)
+        e->line -= lines;
+    free(all);
+    return r;
+}
+
+static int compile_all(struct header *h, void *bpf[SP_FILTER_COUNT], const struct sp_plan *plan,
+                       const char *added, size_t added_len, struct sp_policy_error *e)
 {
     uint32_t off = sizeof *h;
     for (int i = 0; i < SP_FILTER_COUNT; i++) {
-        size_t len, n;
-        const char *text = sp_policy_text((enum sp_filter)i, &len);
-        bool broker = i == SP_FILTER_BROKER, ours = broker || i == SP_FILTER_COMMAND;
-        int r = text == NULL ? -ENOENT
-                             : sp_policy_compile_added(ours ? added : NULL, added_len, broker, text,
-                                                       len, &bpf[i], &n, e);
+        size_t n;
+        int r = compile_one((enum sp_filter)i, plan, added, added_len, &bpf[i], &n, e);
         if (r != 0)
             return r;
         h->f[i].off = off;
@@ -85,22 +149,6 @@ static int store(const struct header *h, void *const bpf[SP_FILTER_COUNT])
     return fd;
 }
 
-/* Ahead of the operator's, where commands are started by clone3: see sp_cgroup_seal. */
-static const char by_clone3[] = "allow clone3\n";
-
-static char *with_clone3(const char *added, size_t *len)
-{
-    size_t n = sizeof by_clone3 - 1, more = added == NULL ? 0 : *len;
-    char *all = malloc(n + more + 1);
-    if (all == NULL)
-        return NULL;
-    memcpy(all, by_clone3, n);
-    if (more > 0)
-        memcpy(all + n, added, more);
-    *len = n + more;
-    return all;
-}
-
 int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
                      struct sp_policy_error *e)
 {
@@ -109,17 +157,8 @@ int sp_filters_build(const struct sp_plan *plan, const char *added, size_t len,
     int r = 0;
     if (e != NULL)
         memset(e, 0, sizeof *e);
-    char *all = NULL;
-    if (plan != NULL && plan->layer[SP_LAYER_CGROUP].active) {
-        all = with_clone3(added, &len);
-        added = all;
-        r = all == NULL ? -ENOMEM : 0;
-    }
-    if (r == 0 && (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active))
-        r = compile_all(&h, bpf, added, len, e);
-    if (r == -EINVAL && all != NULL && e != NULL && e->added)
-        e->line--;
-    free(all);
+    if (plan == NULL || plan->layer[SP_LAYER_SECCOMP].active)
+        r = compile_all(&h, bpf, plan, added, len, e);
     if (r == 0)
         r = store(&h, bpf);
     for (int i = 0; i < SP_FILTER_COUNT; i++)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define WALK_PROCS 512u
@@ -165,6 +166,19 @@ static void make_cgroup(struct super *s, struct sp_plan *plan)
     s->cfg.cgroup_memory = made && s->cgroup.memory;
 }
 
+/* A cell that may trace could trace what else runs as its user: only where it sees none of that, or
+ * Landlock keeps it from it. */
+static void may_hold(struct sp_config *c, struct sp_plan *plan)
+{
+#if defined(__x86_64__) && !defined(SP_SANITIZE)
+    bool apart = c->pid_ns || c->have_landlock;
+    if (apart && plan->layer[SP_LAYER_SECCOMP].active &&
+        getrandom(&c->held, sizeof c->held, 0) != (ssize_t)sizeof c->held)
+        c->held = 0;
+#endif
+    plan->held = c->held;
+}
+
 static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
                    char *const *envp, char *err, size_t errlen)
 {
@@ -200,6 +214,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
     if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
         added_try(&set, &s->cfg, s->policy, s->policy_len, err, errlen) != 0)
         return -1;
+    if (set.held_shell != 0)
+        may_hold(&s->cfg, plan);
     for (int i = 0; i < SP_LAYER_COUNT; i++)
         s->cfg.layers |= plan->layer[i].active ? 1u << i : 0;
     if (check)

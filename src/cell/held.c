@@ -1,0 +1,317 @@
+/* held.c: a shell held ready for the next command: started as every command's, with the same
+ * confinement, limits, folder and environment, and stopped at its entry point (trace.c) with all
+ * that exec and ld.so do behind it. One at most, only while no command runs, made after a quiet
+ * moment so that a client without pauses never pays for it, and let go after a while without
+ * commands. Used for one command, like any shell. A command that differs from what it was started
+ * with in more than the command's text takes the plain path, as does every command when something
+ * here fails.
+ *
+ * On the main thread. Trusts the spawner; the held shell hasn't run anything yet. */
+#include "cell/held.h"
+#include "cell/cell.h"
+#include "sallyport/confine.h"
+#include "sallyport/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+#define QUIET_NS (2 * MS)    /* after a command, before one is made */
+#define SOON_NS (10000 * MS) /* between commands that make one worth while */
+#define KEEP_NS (10000 * MS) /* unused */
+#define FAILURES 3u          /* in a row: it will never work */
+#define PAGE 4096u
+#define ROOM_MIN 256u
+
+static const char words[] = ": held by sallyport for the next command "; /* does nothing, if run */
+
+static void turn_off(struct sp_cell *c, const char *why)
+{
+    c->held.off = true;
+    /* Each identity's cell finds out for itself: once is enough for a log at its usual level. */
+    sp_log(c->config->mode == SP_MODE_BOX ? SP_LOG_DEBUG : SP_LOG_INFO, "held shells: off: %s",
+           why);
+}
+
+/* ---- what it is started with ---- */
+
+static bool set_command(struct sp_cell *c, const char *command, size_t n)
+{
+    struct sp_msg m = {.op = SP_OP_EXEC, .command = {command, n}};
+    return sp_environ_set(&c->exec.environ, &m, "");
+}
+
+/* The kernel puts the strings at the top of the stack, and sizes the stack by their pages. So that
+ * nobody sees a difference, the placeholder fills the page in which the shortest command ends. */
+static void size_placeholder(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    const struct sp_environ *e = &c->exec.environ;
+    if (!set_command(c, ":", 1))
+        return;
+    size_t used =
+        sizeof(void *) + strlen(c->config->shell) + 1 + strlen(e->argv[0]) + 1 + sizeof "-c";
+    for (size_t i = 0; e->envp[i] != NULL; i++) {
+        used += strlen(e->envp[i]) + 1;
+        /* The second reads a file at its start, the first may: what it does then is done once. */
+        if (strncmp(e->envp[i], "ENV=", 4) == 0 || strncmp(e->envp[i], "BASH_ENV=", 9) == 0)
+            return;
+    }
+    size_t room = PAGE - (used + 1) % PAGE;
+    h->room = room < ROOM_MIN ? 0 : room - 1;
+    memset(h->placeholder, 'x', h->room);
+    memcpy(h->placeholder, words, sizeof words - 1);
+    h->placeholder[h->room] = '\0';
+}
+
+void sp_held_init(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    *h = (struct sp_held){.out = {-1, -1}, .err = {-1, -1}};
+    h->off = c->config->held == 0;
+    if (h->off)
+        return;
+    size_placeholder(c);
+    if (h->room == 0)
+        turn_off(c, "the environment of commands leaves no room for it");
+    else if (c->exec.tree.proc < 0)
+        turn_off(c, "there is no usable /proc");
+}
+
+/* A new shell, or another set of libraries, is for the next command, not for the one after it. */
+static void look_at_files(const struct sp_cell *c, struct stat file[SP_HELD_FILES])
+{
+    const char *const path[SP_HELD_FILES] = {c->config->shell, "/etc/ld.so.preload",
+                                             "/etc/ld.so.cache"};
+    for (int i = 0; i < SP_HELD_FILES; i++)
+        if (stat(path[i], &file[i]) != 0)
+            memset(&file[i], 0, sizeof file[i]);
+}
+
+static bool same_files(const struct sp_cell *c)
+{
+    struct stat now[SP_HELD_FILES];
+    look_at_files(c, now);
+    for (int i = 0; i < SP_HELD_FILES; i++) {
+        const struct stat *a = &now[i], *b = &c->held.file[i];
+        if (a->st_dev != b->st_dev || a->st_ino != b->st_ino ||
+            a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec)
+            return false;
+    }
+    return true;
+}
+
+/* ---- its end ---- */
+
+/* It is dead and reaped. */
+static void forget(struct sp_held *h)
+{
+    sp_exec_close(h->out);
+    sp_exec_close(h->err);
+    h->state = SP_HELD_NONE;
+    h->due_ns = 0;
+}
+
+static void kill_it(struct sp_held *h)
+{
+    int status = 0;
+    pid_t got;
+    (void)kill(h->spawn.pid, SIGKILL);
+    do { /* stops that it made before are told first */
+        got = waitpid(h->spawn.pid, &status, __WALL);
+    } while ((got < 0 && errno == EINTR) || (got > 0 && WIFSTOPPED(status)));
+    forget(h);
+}
+
+void sp_held_drop(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    if (h->state == SP_HELD_SPAWNING) {
+        (void)sp_spawner_wait(&c->spawner);
+        if (h->spawn.pid <= 0) {
+            forget(h);
+            return;
+        }
+    }
+    if (h->state != SP_HELD_NONE)
+        kill_it(h);
+}
+
+static void fail(struct sp_cell *c, const char *why, bool for_good)
+{
+    struct sp_held *h = &c->held;
+    sp_held_drop(c);
+    if (for_good || ++h->failures >= FAILURES)
+        turn_off(c, why);
+    else
+        sp_log(SP_LOG_DEBUG, "a held shell was lost: %s", why);
+}
+
+/* Somebody ended it. If that was the kernel for want of memory, it isn't the next command's. */
+static void lost(struct sp_cell *c, const char *why)
+{
+    forget(&c->held);
+    if (c->config->cgroup_memory)
+        c->exec.oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
+    fail(c, why, false);
+}
+
+/* ---- making one ---- */
+
+static void begin(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    struct sp_environ *e = &c->exec.environ;
+    h->due_ns = 0;
+    look_at_files(c, h->file);
+    if (!set_command(c, h->placeholder, h->room) || sp_exec_pipes(h->out, h->err) != 0) {
+        forget(h);
+        return;
+    }
+    h->spawn = (struct sp_spawn){
+        .argv = e->argv,
+        .envp = e->envp,
+        .cwd = c->root,
+        .std = {c->exec.dev_null, h->out[1], h->err[1]},
+        .hold = true,
+    };
+    h->state = SP_HELD_SPAWNING;
+    sp_spawner_ask(&c->spawner, &h->spawn);
+}
+
+bool sp_held_spawned(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    if (h->state != SP_HELD_SPAWNING)
+        return false;
+    if (sp_spawner_take(&c->spawner) == NULL)
+        return true;
+    if (h->spawn.pid <= 0) {
+        forget(h);
+        return true;
+    }
+    h->state = SP_HELD_LOADING;
+    h->due_ns = sp_now_ns() + KEEP_NS;
+    int err = h->spawn.error != 0 ? -h->spawn.error : sp_trace_seize(&h->trace, h->spawn.pid);
+    if (err == -ESRCH || h->spawn.error != 0)
+        fail(c, strerror(-err), false);
+    else if (err != 0)
+        fail(c, strerror(-err), true);
+    else
+        sp_held_children(c);
+    return true;
+}
+
+static void at_entry(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    const char *why = sp_trace_prepare(&h->trace, c->exec.tree.proc, c->exec.environ.argv[0],
+                                       h->placeholder, c->config->held);
+    if (why != NULL) {
+        fail(c, why, true);
+        return;
+    }
+    h->state = SP_HELD_READY;
+    h->failures = 0;
+    h->due_ns = sp_now_ns() + KEEP_NS;
+}
+
+void sp_held_children(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    const char *why = "it ended before its time";
+    while (h->state == SP_HELD_LOADING || h->state == SP_HELD_READY) {
+        int status;
+        pid_t got = waitpid(h->spawn.pid, &status, WNOHANG | __WALL);
+        if (got == 0 || (got < 0 && errno == EINTR))
+            return;
+        if (got < 0 || !WIFSTOPPED(status)) {
+            lost(c, why);
+            return;
+        }
+        enum sp_trace_state s = h->state == SP_HELD_READY
+                                    ? SP_TRACE_LOST /* a signal, and it is at nobody's command */
+                                    : sp_trace_stopped(&h->trace, c->exec.tree.proc, status, &why);
+        if (s == SP_TRACE_LOST)
+            fail(c, why, false);
+        else if (s == SP_TRACE_AT_ENTRY)
+            at_entry(c);
+    }
+}
+
+/* ---- using it ---- */
+
+static bool fits(const struct sp_cell *c, const struct sp_msg *m)
+{
+    return m->cwd.n == 0 && m->env.n == 0 && (m->flags & SP_EXEC_STDIN) == 0 && m->command.n > 0 &&
+           m->command.n <= c->held.room && m->command.p[0] != '-' && m->command.p[0] != '+';
+}
+
+bool sp_held_take(struct sp_cell *c, const struct sp_msg *m)
+{
+    struct sp_held *h = &c->held;
+    struct sp_exec *x = &c->exec;
+    if (h->off)
+        return false;
+    uint64_t now = sp_now_ns();
+    bool could = fits(c, m);
+    h->wanted = could && x->end_ns != 0 && now - x->end_ns < SOON_NS;
+    h->due_ns = 0;
+    if (!could || h->state != SP_HELD_READY || !same_files(c)) {
+        sp_held_drop(c);
+        return false;
+    }
+    if (!sp_trace_give(&h->trace, m->command.p, m->command.n)) {
+        fail(c, "it doesn't take a command", false);
+        return false;
+    }
+    memcpy(x->out, h->out, sizeof x->out);
+    memcpy(x->err, h->err, sizeof x->err);
+    for (int i = 0; i < 2; i++)
+        h->out[i] = h->err[i] = -1;
+    h->spawn.start_ns = now;
+    return true;
+}
+
+bool sp_held_release(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    if (!sp_trace_release(&h->trace)) {
+        fail(c, "it didn't run on", false);
+        return false;
+    }
+    c->exec.spawn = h->spawn;
+    forget(h);
+    return true;
+}
+
+void sp_held_quiet(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    h->due_ns = h->wanted && !h->off ? sp_now_ns() + QUIET_NS : 0;
+}
+
+/* ---- time ---- */
+
+int sp_held_wait_ms(const struct sp_cell *c)
+{
+    const struct sp_held *h = &c->held;
+    if (h->due_ns == 0 || c->exec.state != SP_EXEC_IDLE)
+        return -1;
+    uint64_t now = sp_now_ns();
+    return h->due_ns <= now ? 0 : (int)((h->due_ns - now) / MS) + 1;
+}
+
+void sp_held_tick(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    if (h->due_ns == 0 || c->exec.state != SP_EXEC_IDLE || sp_now_ns() < h->due_ns)
+        return;
+    if (h->state == SP_HELD_NONE)
+        begin(c);
+    else
+        sp_held_drop(c);
+}

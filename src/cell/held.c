@@ -217,6 +217,7 @@ static void at_entry(struct sp_cell *c)
     h->state = SP_HELD_READY;
     h->failures = 0;
     h->due_ns = sp_now_ns() + KEEP_NS;
+    sp_log(SP_LOG_DEBUG, "a shell is held");
 }
 
 void sp_held_children(struct sp_cell *c)
@@ -285,6 +286,7 @@ bool sp_held_release(struct sp_cell *c)
     }
     c->exec.spawn = h->spawn;
     forget(h);
+    sp_log(SP_LOG_DEBUG, "the held shell has the command");
     return true;
 }
 

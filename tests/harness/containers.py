@@ -50,7 +50,7 @@ class Container(Daemon):
 
     def strangers(self):
         main = self.main.pid
-        return [p for p in self.procs() if p.pid != main and p.role is None and p.state != "Z"]
+        return [p for p in self.procs() if p.pid != main and p.role is None and p.state != "Z" and not p.held]
 
 
 class Podman(Container):

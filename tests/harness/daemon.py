@@ -226,9 +226,10 @@ class Daemon:
         return any(p.role == name and p.state != "Z" for p in self.procs())
 
     def strangers(self):
-        """Everything alive in the fence that is no process of the daemon's own."""
+        """Everything alive in the fence that is no process of the daemon's own, nor a shell that it holds."""
         main = self.main.pid
-        return [p for p in self.procs() if p.pid != main and p.role is None and p.state != "Z"]
+        return [p for p in self.procs()
+                if p.pid != main and p.role is None and p.state != "Z" and not p.held]
 
     def wait_no_strangers(self):
         procs.wait_for("all of the command is gone", lambda: not self.strangers())

@@ -20,6 +20,16 @@ class Proc:
                 return arg[len("--role="):]
         return None
 
+    @property
+    def held(self):
+        """A shell that waits for the next command: traced, as no command can be, or on its way there."""
+        if self.cmdline[2:3] and self.cmdline[2].startswith(": held by sallyport"):
+            return True
+        try:
+            return self.status().get("TracerPid", "0") != "0"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
     def status(self):
         return status(self.pid)
 

@@ -140,6 +140,38 @@ static bool started(struct sp_cell *c)
     return sp_exec_children(c); /* SIGCHLDs until now were left alone */
 }
 
+static bool run_plain(struct sp_cell *c, bool with_stdin)
+{
+    struct sp_exec *x = &c->exec;
+    int err = x->told ? 0 : make_pipes(x, with_stdin);
+    if (err != 0) {
+        sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
+        close_pipes(x);
+        x->state = SP_EXEC_IDLE;
+        sp_watch_ended(c);
+        return sp_cell_fail(c, x->id, SP_E_OVERLOADED);
+    }
+    x->spawn = (struct sp_spawn){
+        .argv = x->environ.argv,
+        .envp = x->environ.envp,
+        .cwd = x->cwd >= 0 ? x->cwd : c->root,
+        .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
+    };
+    sp_spawner_ask(&c->spawner, &x->spawn);
+    return true;
+}
+
+bool sp_exec_held(struct sp_cell *c, bool given)
+{
+    if (given) { /* the broker's way and the shell's last stop go on at once */
+        if (!tell(c))
+            return false;
+        if (sp_held_release(c))
+            return started(c);
+    }
+    return run_plain(c, false);
+}
+
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
 {
     struct sp_exec *x = &c->exec;
@@ -149,14 +181,6 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     enum sp_err e = open_cwd(c, m->cwd, rest);
     if (e == SP_OK && !sp_environ_set(&x->environ, m, rest))
         e = SP_E_BAD_FIELD;
-    bool held = e == SP_OK && sp_held_take(c, m);
-    if (e == SP_OK && !held) {
-        int err = make_pipes(x, (m->flags & SP_EXEC_STDIN) != 0);
-        if (err != 0) {
-            sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
-            e = SP_E_OVERLOADED;
-        }
-    }
     if (e != SP_OK) {
         close_pipes(x);
         return sp_cell_fail(c, m->id, e);
@@ -164,22 +188,16 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     x->id = m->id;
     x->exit_flags = 0;
     x->shell_ended = x->unheard = x->told = false;
-    sp_watch_started(c);
-    if (held) { /* the broker's way and the shell's last stop go on at once */
-        if (!tell(c))
-            return false;
-        if (sp_held_release(c))
-            return started(c);
-    }
-    x->spawn = (struct sp_spawn){
-        .argv = x->environ.argv,
-        .envp = x->environ.envp,
-        .cwd = x->cwd >= 0 ? x->cwd : c->root,
-        .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
-    };
     x->state = SP_EXEC_SPAWNING;
-    sp_spawner_ask(&c->spawner, &x->spawn);
-    return true;
+    sp_watch_started(c);
+    switch (sp_held_take(c, m)) {
+    case SP_HELD_GIVEN:
+        return sp_exec_held(c, true);
+    case SP_HELD_COMING:
+        return true;
+    default:
+        return run_plain(c, (m->flags & SP_EXEC_STDIN) != 0);
+    }
 }
 
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
@@ -224,7 +242,10 @@ static bool spawn_failed(struct sp_cell *c)
 bool sp_exec_spawned(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    if (sp_held_spawned(c) || x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
+    bool held = false;
+    if (!sp_held_spawned(c, &held))
+        return false;
+    if (held || x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
         return true;
     return x->spawn.error != 0 ? spawn_failed(c) : started(c);
 }
@@ -268,8 +289,8 @@ static bool exited(struct sp_cell *c)
 bool sp_exec_children(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    if (x->state == SP_EXEC_IDLE)
-        sp_held_children(c);
+    if (c->held.state != SP_HELD_NONE)
+        return sp_held_children(c);
     /* Between commands there is no other child; while one is being started its number isn't known.
      */
     if (x->state != SP_EXEC_RUNNING && x->state != SP_EXEC_KILLING)
@@ -305,13 +326,15 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms)
     const struct timespec pause = {0, 1000000};
     uint64_t until = sp_now_ns() + (uint64_t)ms * 1000000u;
     bool ended = false;
+    if (c->held.awaited)
+        x->state = SP_EXEC_IDLE;
+    sp_held_drop(c);
     while (x->state == SP_EXEC_SPAWNING && sp_now_ns() < until) {
         if (sp_spawner_take(&c->spawner) != NULL)
             x->state = SP_EXEC_RUNNING;
         else
             nanosleep(&pause, NULL);
     }
-    sp_held_drop(c);
     if (x->state == SP_EXEC_IDLE)
         return;
     sp_tree_begin(&x->tree, x->spawn.pid);

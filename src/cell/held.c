@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@
 #define QUIET_NS (2 * MS)    /* after a command, before one is made */
 #define SOON_NS (10000 * MS) /* between commands that make one worth while */
 #define KEEP_NS (10000 * MS) /* unused */
+#define LATE 3u              /* in a row: the machine has no time for it */
+#define REST_NS (1000 * MS)  /* then none is made for so long */
 #define FAILURES 3u          /* in a row: it will never work */
 #define PAGE 4096u
 #define ROOM_MIN 256u
@@ -38,10 +41,31 @@ static void turn_off(struct sp_cell *c, const char *why)
 
 /* ---- what it is started with ---- */
 
-static bool set_command(struct sp_cell *c, const char *command, size_t n)
+/* As every command's, but for the command itself. The strings of the environ that stay are shared.
+ */
+static bool copy_environ(struct sp_cell *c)
 {
-    struct sp_msg m = {.op = SP_OP_EXEC, .command = {command, n}};
-    return sp_environ_set(&c->exec.environ, &m, "");
+    static char dash_c[] = "-c", any[] = ":";
+    struct sp_held *h = &c->held;
+    struct sp_environ *e = &c->exec.environ;
+    const struct sp_msg m = {.op = SP_OP_EXEC, .command = {any, 1}};
+    size_t n = 0;
+    if (!sp_environ_set(e, &m, ""))
+        return false;
+    while (e->envp[n] != NULL)
+        n++;
+    h->envp = calloc(n + 1, sizeof *h->envp);
+    if (h->envp == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        h->envp[i] = e->envp[i] == e->pwd ? strdup(e->pwd) : e->envp[i];
+        if (h->envp[i] == NULL)
+            return false;
+    }
+    h->argv[0] = e->argv[0];
+    h->argv[1] = dash_c;
+    h->argv[2] = h->placeholder;
+    return true;
 }
 
 /* The kernel puts the strings at the top of the stack, and sizes the stack by their pages. So that
@@ -49,21 +73,19 @@ static bool set_command(struct sp_cell *c, const char *command, size_t n)
 static void size_placeholder(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    const struct sp_environ *e = &c->exec.environ;
-    if (!set_command(c, ":", 1))
-        return;
     size_t used =
-        sizeof(void *) + strlen(c->config->shell) + 1 + strlen(e->argv[0]) + 1 + sizeof "-c";
-    for (size_t i = 0; e->envp[i] != NULL; i++) {
-        used += strlen(e->envp[i]) + 1;
-        /* The second reads a file at its start, the first may: what it does then is done once. */
-        if (strncmp(e->envp[i], "ENV=", 4) == 0 || strncmp(e->envp[i], "BASH_ENV=", 9) == 0)
+        sizeof(void *) + strlen(c->config->shell) + 1 + strlen(h->argv[0]) + 1 + sizeof "-c";
+    for (char **var = h->envp; *var != NULL; var++) {
+        used += strlen(*var) + 1;
+        /* Files that some shells read at their start: what that does is done once. */
+        if (strncmp(*var, "ENV=", 4) == 0 || strncmp(*var, "BASH_ENV=", 9) == 0)
             return;
     }
     size_t room = PAGE - (used + 1) % PAGE;
     h->room = room < ROOM_MIN ? 0 : room - 1;
     memset(h->placeholder, 'x', h->room);
-    memcpy(h->placeholder, words, sizeof words - 1);
+    if (h->room > 0)
+        memcpy(h->placeholder, words, sizeof words - 1);
     h->placeholder[h->room] = '\0';
 }
 
@@ -74,9 +96,10 @@ void sp_held_init(struct sp_cell *c)
     h->off = c->config->held == 0;
     if (h->off)
         return;
-    size_placeholder(c);
+    if (copy_environ(c))
+        size_placeholder(c);
     if (h->room == 0)
-        turn_off(c, "the environment of commands leaves no room for it");
+        turn_off(c, "the environment of commands leaves no room for it, or names a file to read");
     else if (c->exec.tree.proc < 0)
         turn_off(c, "there is no usable /proc");
 }
@@ -112,6 +135,7 @@ static void forget(struct sp_held *h)
     sp_exec_close(h->out);
     sp_exec_close(h->err);
     h->state = SP_HELD_NONE;
+    h->awaited = false;
     h->due_ns = 0;
 }
 
@@ -138,25 +162,31 @@ void sp_held_drop(struct sp_cell *c)
     }
     if (h->state != SP_HELD_NONE)
         kill_it(h);
+    h->awaited = false;
 }
 
-static void fail(struct sp_cell *c, const char *why, bool for_good)
+/* It is none to use: who waits for it goes the plain way. False: as sp_cell_send. */
+static bool fail(struct sp_cell *c, const char *why, bool for_good)
 {
     struct sp_held *h = &c->held;
+    bool awaited = h->awaited;
     sp_held_drop(c);
     if (for_good || ++h->failures >= FAILURES)
         turn_off(c, why);
     else
         sp_log(SP_LOG_DEBUG, "a held shell was lost: %s", why);
+    return !awaited || sp_exec_held(c, false);
 }
 
 /* Somebody ended it. If that was the kernel for want of memory, it isn't the next command's. */
-static void lost(struct sp_cell *c, const char *why)
+static bool lost(struct sp_cell *c, const char *why)
 {
+    bool awaited = c->held.awaited;
     forget(&c->held);
+    c->held.awaited = awaited;
     if (c->config->cgroup_memory)
         c->exec.oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
-    fail(c, why, false);
+    return fail(c, why, false);
 }
 
 /* ---- making one ---- */
@@ -164,16 +194,15 @@ static void lost(struct sp_cell *c, const char *why)
 static void begin(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    struct sp_environ *e = &c->exec.environ;
     h->due_ns = 0;
     look_at_files(c, h->file);
-    if (!set_command(c, h->placeholder, h->room) || sp_exec_pipes(h->out, h->err) != 0) {
+    if (sp_exec_pipes(h->out, h->err) != 0) {
         forget(h);
         return;
     }
     h->spawn = (struct sp_spawn){
-        .argv = e->argv,
-        .envp = e->envp,
+        .argv = h->argv,
+        .envp = h->envp,
         .cwd = c->root,
         .std = {c->exec.dev_null, h->out[1], h->err[1]},
         .hold = true,
@@ -182,65 +211,79 @@ static void begin(struct sp_cell *c)
     sp_spawner_ask(&c->spawner, &h->spawn);
 }
 
-bool sp_held_spawned(struct sp_cell *c)
+bool sp_held_spawned(struct sp_cell *c, bool *ours)
 {
     struct sp_held *h = &c->held;
-    if (h->state != SP_HELD_SPAWNING)
-        return false;
-    if (sp_spawner_take(&c->spawner) == NULL)
+    *ours = h->state == SP_HELD_SPAWNING;
+    if (!*ours || sp_spawner_take(&c->spawner) == NULL)
         return true;
-    if (h->spawn.pid <= 0) {
-        forget(h);
-        return true;
-    }
+    if (h->spawn.pid <= 0)
+        return lost(c, strerror(h->spawn.error));
     h->state = SP_HELD_LOADING;
     h->due_ns = sp_now_ns() + KEEP_NS;
     int err = h->spawn.error != 0 ? -h->spawn.error : sp_trace_seize(&h->trace, h->spawn.pid);
-    if (err == -ESRCH || h->spawn.error != 0)
-        fail(c, strerror(-err), false);
-    else if (err != 0)
-        fail(c, strerror(-err), true);
-    else
-        sp_held_children(c);
+    if (err == 0)
+        return sp_held_children(c);
+    return fail(c, strerror(-err), err != -ESRCH && h->spawn.error == 0);
+}
+
+static bool give(struct sp_cell *c)
+{
+    struct sp_held *h = &c->held;
+    struct sp_exec *x = &c->exec;
+    h->awaited = false;
+    if (!sp_trace_give(&h->trace, x->environ.command, strlen(x->environ.command)))
+        return false;
+    memcpy(x->out, h->out, sizeof x->out);
+    memcpy(x->err, h->err, sizeof x->err);
+    for (int i = 0; i < 2; i++)
+        h->out[i] = h->err[i] = -1;
+    h->spawn.start_ns = h->asked_ns;
     return true;
 }
 
-static void at_entry(struct sp_cell *c)
+static bool at_entry(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    const char *why = sp_trace_prepare(&h->trace, c->exec.tree.proc, c->exec.environ.argv[0],
-                                       h->placeholder, c->config->held);
-    if (why != NULL) {
-        fail(c, why, true);
-        return;
-    }
+    const char *why =
+        sp_trace_prepare(&h->trace, c->exec.tree.proc, h->argv[0], h->placeholder, c->config->held);
+    if (why != NULL)
+        return fail(c, why, true);
     h->state = SP_HELD_READY;
     h->failures = 0;
     h->due_ns = sp_now_ns() + KEEP_NS;
     sp_log(SP_LOG_DEBUG, "a shell is held");
+    if (!h->awaited)
+        return true;
+    if (give(c))
+        return sp_exec_held(c, true);
+    h->awaited = true;
+    return fail(c, "it doesn't take a command", false);
 }
 
-void sp_held_children(struct sp_cell *c)
+bool sp_held_children(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    const char *why = "it ended before its time";
+    const char *why = "a signal came";
     while (h->state == SP_HELD_LOADING || h->state == SP_HELD_READY) {
         int status;
         pid_t got = waitpid(h->spawn.pid, &status, WNOHANG | __WALL);
         if (got == 0 || (got < 0 && errno == EINTR))
-            return;
-        if (got < 0 || !WIFSTOPPED(status)) {
-            lost(c, why);
-            return;
+            return true;
+        if (got < 0 || !WIFSTOPPED(status))
+            return lost(c, "it ended before its time");
+        if (h->state == SP_HELD_READY)
+            return fail(c, why, false);
+        switch (sp_trace_stopped(&h->trace, c->exec.tree.proc, status, &why)) {
+        case SP_TRACE_LOST:
+            return fail(c, why, false);
+        case SP_TRACE_AT_ENTRY:
+            return at_entry(c);
+        default:
+            break;
         }
-        enum sp_trace_state s = h->state == SP_HELD_READY
-                                    ? SP_TRACE_LOST /* a signal, and it is at nobody's command */
-                                    : sp_trace_stopped(&h->trace, c->exec.tree.proc, status, &why);
-        if (s == SP_TRACE_LOST)
-            fail(c, why, false);
-        else if (s == SP_TRACE_AT_ENTRY)
-            at_entry(c);
     }
+    return true;
 }
 
 /* ---- using it ---- */
@@ -251,37 +294,35 @@ static bool fits(const struct sp_cell *c, const struct sp_msg *m)
            m->command.n <= c->held.room && m->command.p[0] != '-' && m->command.p[0] != '+';
 }
 
-bool sp_held_take(struct sp_cell *c, const struct sp_msg *m)
+enum sp_held_answer sp_held_take(struct sp_cell *c, const struct sp_msg *m)
 {
     struct sp_held *h = &c->held;
-    struct sp_exec *x = &c->exec;
+    const struct sp_exec *x = &c->exec;
     if (h->off)
-        return false;
-    uint64_t now = sp_now_ns();
+        return SP_HELD_NO;
     bool could = fits(c, m);
-    h->wanted = could && x->end_ns != 0 && now - x->end_ns < SOON_NS;
+    h->asked_ns = sp_now_ns();
+    h->wanted = could && x->end_ns != 0 && h->asked_ns - x->end_ns < SOON_NS;
     h->due_ns = 0;
-    if (!could || h->state != SP_HELD_READY || !same_files(c)) {
-        sp_held_drop(c);
-        return false;
+    if (could && (h->state == SP_HELD_SPAWNING || h->state == SP_HELD_LOADING)) {
+        h->awaited = true; /* sooner than another one would be */
+        if (++h->late >= LATE)
+            h->not_before_ns = h->asked_ns + REST_NS;
+        return SP_HELD_COMING;
     }
-    if (!sp_trace_give(&h->trace, m->command.p, m->command.n)) {
-        fail(c, "it doesn't take a command", false);
-        return false;
+    if (could && h->state == SP_HELD_READY && same_files(c) && give(c)) {
+        h->late = 0;
+        return SP_HELD_GIVEN;
     }
-    memcpy(x->out, h->out, sizeof x->out);
-    memcpy(x->err, h->err, sizeof x->err);
-    for (int i = 0; i < 2; i++)
-        h->out[i] = h->err[i] = -1;
-    h->spawn.start_ns = now;
-    return true;
+    sp_held_drop(c);
+    return SP_HELD_NO;
 }
 
 bool sp_held_release(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
     if (!sp_trace_release(&h->trace)) {
-        fail(c, "it didn't run on", false);
+        (void)fail(c, "it didn't run on", false); /* not awaited any more */
         return false;
     }
     c->exec.spawn = h->spawn;
@@ -293,7 +334,8 @@ bool sp_held_release(struct sp_cell *c)
 void sp_held_quiet(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    h->due_ns = h->wanted && !h->off ? sp_now_ns() + QUIET_NS : 0;
+    uint64_t now = h->wanted && !h->off ? sp_now_ns() : 0;
+    h->due_ns = now != 0 && now >= h->not_before_ns ? now + QUIET_NS : 0;
 }
 
 /* ---- time ---- */

@@ -109,7 +109,7 @@ static int compile_one(enum sp_filter f, const struct sp_plan *plan, const char 
         return -ENOMEM;
     if (all != NULL)
         memcpy(all, ahead, own);
-    if (added_len > 0)
+    if (all != NULL && added != NULL && added_len > 0)
         memcpy(all + own, added, added_len);
     r = sp_policy_compile_added(all, own + added_len, broker, text, len, bpf, n, e);
     if (r == -EINVAL && e != NULL && e->added)

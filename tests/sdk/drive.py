@@ -187,8 +187,8 @@ def wait_ready(a):
 
 
 OPS = {f.__name__.rstrip("_"): f for f in (
-    execute, stream, follow, leave, hold, take, write, put_path, write_batch, upload, download, sink, archive, pull, read,
-    delete_path, list_, head, usage, delete_workspace, capabilities, metrics, health, ready, wait_ready)}
+    execute, stream, follow, leave, hold, take, write, put_path, write_batch, upload, download, sink, archive, pull,
+    read, delete_path, list_, head, usage, delete_workspace, capabilities, metrics, health, ready, wait_ready)}
 for line in sys.stdin:
     ask = json.loads(line)
     try:

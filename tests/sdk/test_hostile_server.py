@@ -193,10 +193,11 @@ PIECES = (b"HTTP/1.1 200 OK\r\nContent-Type: application/x-tar\r\nTransfer-Encod
 
 
 @pytest.mark.parametrize("op,args,reply", [
-    ("archive", {"path": ""}, TAR[:-1]), ("archive", {"path": ""}, PIECES), ("archive", {"path": ""}, PIECES + b"5\r\nab"),
-    ("archive", {"path": ""}, plain(b"{}")), ("sink", {"path": "x"}, plain(b"x" * 9, kind="application/octet-stream")[:-1]),
-    ("sink", {"path": "x"}, plain(b"<html>", kind="text/html")),
-    ("write_batch", {"files": {"a": "x"}}, plain(b"{}")), ("write_batch", {"files": {"a": "x"}}, plain(b'{"files":[1]}')),
+    ("archive", {"path": ""}, TAR[:-1]), ("archive", {"path": ""}, PIECES), ("archive", {"path": ""}, plain(b"{}")),
+    ("archive", {"path": ""}, PIECES + b"5\r\nab"), ("sink", {"path": "x"}, plain(b"<html>", kind="text/html")),
+    ("sink", {"path": "x"}, plain(b"x" * 9, kind="application/octet-stream")[:-1]),
+    ("write_batch", {"files": {"a": "x"}}, plain(b"{}")),
+    ("write_batch", {"files": {"a": "x"}}, plain(b'{"files":[1]}')),
     ("usage", {}, plain(b'{"bytes":1,"entries":2}')), ("usage", {}, plain(b'{"bytes":"1","entries":2,"quota":3}')),
     ("capabilities", {}, plain(b'{"name":"x","version":"1","mode":"box","limits":{}}')),
     ("capabilities", {}, plain(b'{"name":"x","version":"1","mode":"box","limits":{"a":"1"},"layers":[],"routes":[]}')),

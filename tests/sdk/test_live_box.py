@@ -104,9 +104,10 @@ def test_names_that_are_not_taken(box_client, many):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_key_that_is_not_taken(many, language):
     c = Driver(language, f"http://127.0.0.1:{many.port}", key="not-" + KEY, who=["alice"])
-    for op, args in (("execute", {"command": "touch ran"}), ("stream", {"command": "touch ran"}), ("read", {"path": "x"}),
-                     ("write", {"path": "x", "text": "x"}), ("write_batch", {"files": {"x": "x"}}), ("usage", {}),
-                     ("delete_workspace", {}), ("capabilities", {}), ("metrics", {}), ("archive", {"path": ""})):
+    for op, args in (("execute", {"command": "touch ran"}), ("stream", {"command": "touch ran"}),
+                     ("read", {"path": "x"}), ("write", {"path": "x", "text": "x"}), ("usage", {}),
+                     ("write_batch", {"files": {"x": "x"}}), ("delete_workspace", {}), ("capabilities", {}),
+                     ("metrics", {}), ("archive", {"path": ""})):
         got = c.ask(op, **args)
         assert (got["error"], got["code"], got["status"]) == ("api", "unauthorized", 401), op
     assert c.ask("health") == {"status": "ok"} and c.ask("ready") == {"ready": True}

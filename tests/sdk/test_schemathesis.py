@@ -1,5 +1,6 @@
-"""docs/openapi.yaml and docs/openapi-box.yaml by schemathesis, against a live seat and a live box: no status that isn't in the document, no
-answer that breaks its schema, no 5xx. The seed is fixed. The commands it makes up run in the fence."""
+"""docs/openapi.yaml and docs/openapi-box.yaml by schemathesis, against a live seat and a live box: no status that
+isn't in the document, no answer that breaks its schema, no 5xx. The seed is fixed. The commands it makes up run
+in the fence."""
 import json
 import re
 

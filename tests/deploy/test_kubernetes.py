@@ -1,11 +1,8 @@
 """The manifests of deploy/kubernetes: against Kubernetes' own schemas (strict: a word that it doesn't know is
 an error) and agent-sandbox's API, hardened as they claim, and with settings that the daemon starts with."""
 import copy
-import functools
 import json
 import pathlib
-import subprocess
-import zipfile
 
 import jsonschema
 import pytest
@@ -13,12 +10,12 @@ import yaml
 
 from harness.box import KEY, Box
 from harness.daemon import Daemon
+from wheels import json_files
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
 OWN = json.loads((HERE / "agent_sandbox.json").read_text())
-FOLDER = "kubernetes_validate/kubernetes-json-schema/v1.37.0-local-strict/"
 
 
 class Pointers(jsonschema.RefResolver):
@@ -32,13 +29,7 @@ class Pointers(jsonschema.RefResolver):
 
 @pytest.fixture(scope="module", name="schemas")
 def fixture_schemas():
-    """The package's wheel, which is a zip file: read, not installed."""
-    out = ROOT / "build" / "kubernetes"
-    if not list(out.glob("*.whl")):
-        subprocess.run(["/usr/bin/python3", "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", out,
-                        "-r", HERE / "requirements.txt"], check=True)
-    with zipfile.ZipFile(next(out.glob("*.whl"))) as z:
-        yield functools.cache(lambda name: json.loads(z.read(FOLDER + name)))
+    return json_files("kubernetes", "kubernetes_validate/kubernetes-json-schema/v1.37.0-local-strict")
 
 
 def documents():

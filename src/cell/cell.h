@@ -22,7 +22,6 @@ struct sp_exec {
     uint32_t id;
     uint8_t exit_flags; /* SP_EXIT_*: cancelled */
     bool shell_ended;
-    bool told;    /* STARTED is sent */
     bool unheard; /* STARTED couldn't be sent for want of descriptors: ends with FAIL */
     int status;
     uint64_t end_ns;    /* of the last command's shell */
@@ -71,9 +70,10 @@ bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e);
 int sp_exec_init(struct sp_cell *c); /* before confinement; 0 or -errno */
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m);
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags);
-bool sp_exec_spawned(struct sp_cell *c);          /* asks the spawner for its answer */
-bool sp_exec_children(struct sp_cell *c);         /* SIGCHLD came, or the time for a round */
-bool sp_exec_held(struct sp_cell *c, bool given); /* the shell it waited for; else it is lost */
+bool sp_exec_spawned(struct sp_cell *c);  /* asks the spawner for its answer */
+bool sp_exec_children(struct sp_cell *c); /* SIGCHLD came, or the time for a round */
+/* The held shell that was waited for has the command; else there is none. */
+bool sp_exec_held(struct sp_cell *c, bool given);
 int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */
 void sp_exec_close(int fds[2]);               /* both ends, and sets them to -1 */
 int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */
@@ -85,9 +85,6 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms);
 void sp_held_init(struct sp_cell *c); /* after sp_exec_init */
 /* A command is to start, and set in the environ. */
 enum sp_held_answer sp_held_take(struct sp_cell *c, const struct sp_msg *m);
-/* After GIVEN: it runs, and the exec's spawn is its. False: none is held any more; the pipes are
- * fresh. */
-bool sp_held_release(struct sp_cell *c);
 void sp_held_quiet(struct sp_cell *c); /* a command has ended, no child is left */
 /* What the spawner answered, if *ours; and SIGCHLD while there is one. False: as sp_cell_send. */
 bool sp_held_spawned(struct sp_cell *c, bool *ours);

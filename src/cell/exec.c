@@ -113,28 +113,20 @@ static void begin_kill(struct sp_exec *x)
     x->next_ms = sp_tree_kill(&x->tree);
 }
 
-/* Tells the broker that it runs, and hands its pipes over. */
-static bool tell(struct sp_cell *c)
+/* It runs: tells the broker, and hands its pipes over. */
+static bool started(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
     struct sp_msg m = {.op = SP_OP_STARTED, .id = x->id};
     int fds[3] = {x->out[0], x->err[0], x->in[1]};
     int n = x->in[1] >= 0 ? 3 : 2;
     x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
-    bool sent = true;
-    bool ok = sp_cell_send_fds(c, &m, fds, n, &sent);
-    x->unheard = !sent;
-    x->told = true;
-    return ok;
-}
-
-static bool started(struct sp_cell *c)
-{
-    struct sp_exec *x = &c->exec;
-    x->state = SP_EXEC_RUNNING;
-    if (!x->told && !tell(c))
-        return false;
     close_pipes(x);
+    x->state = SP_EXEC_RUNNING;
+    bool sent = true;
+    if (!sp_cell_send_fds(c, &m, fds, n, &sent))
+        return false;
+    x->unheard = !sent;
     if (x->exit_flags != 0 || x->unheard)
         begin_kill(x);
     return sp_exec_children(c); /* SIGCHLDs until now were left alone */
@@ -143,7 +135,7 @@ static bool started(struct sp_cell *c)
 static bool run_plain(struct sp_cell *c, bool with_stdin)
 {
     struct sp_exec *x = &c->exec;
-    int err = x->told ? 0 : make_pipes(x, with_stdin);
+    int err = make_pipes(x, with_stdin);
     if (err != 0) {
         sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
         close_pipes(x);
@@ -163,13 +155,7 @@ static bool run_plain(struct sp_cell *c, bool with_stdin)
 
 bool sp_exec_held(struct sp_cell *c, bool given)
 {
-    if (given) { /* the broker's way and the shell's last stop go on at once */
-        if (!tell(c))
-            return false;
-        if (sp_held_release(c))
-            return started(c);
-    }
-    return run_plain(c, false);
+    return given ? started(c) : run_plain(c, false);
 }
 
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
@@ -187,7 +173,7 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     }
     x->id = m->id;
     x->exit_flags = 0;
-    x->shell_ended = x->unheard = x->told = false;
+    x->shell_ended = x->unheard = false;
     x->state = SP_EXEC_SPAWNING;
     sp_watch_started(c);
     switch (sp_held_take(c, m)) {

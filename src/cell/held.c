@@ -232,21 +232,24 @@ static bool give(struct sp_cell *c)
     struct sp_held *h = &c->held;
     struct sp_exec *x = &c->exec;
     h->awaited = false;
-    if (!sp_trace_give(&h->trace, x->environ.command, strlen(x->environ.command)))
+    if (!sp_trace_release(&h->trace, x->environ.command, strlen(x->environ.command)))
         return false;
     memcpy(x->out, h->out, sizeof x->out);
     memcpy(x->err, h->err, sizeof x->err);
     for (int i = 0; i < 2; i++)
         h->out[i] = h->err[i] = -1;
-    h->spawn.start_ns = h->asked_ns;
+    x->spawn = h->spawn;
+    x->spawn.start_ns = h->asked_ns;
+    forget(h);
+    sp_log(SP_LOG_DEBUG, "the held shell has the command");
     return true;
 }
 
 static bool at_entry(struct sp_cell *c)
 {
     struct sp_held *h = &c->held;
-    const char *why =
-        sp_trace_prepare(&h->trace, c->exec.tree.proc, h->argv[0], h->placeholder, c->config->held);
+    const char *why = sp_trace_prepare(&h->trace, &h->code, c->exec.tree.proc, h->argv[0],
+                                       h->placeholder, c->config->held);
     if (why != NULL)
         return fail(c, why, true);
     h->state = SP_HELD_READY;
@@ -316,19 +319,6 @@ enum sp_held_answer sp_held_take(struct sp_cell *c, const struct sp_msg *m)
     }
     sp_held_drop(c);
     return SP_HELD_NO;
-}
-
-bool sp_held_release(struct sp_cell *c)
-{
-    struct sp_held *h = &c->held;
-    if (!sp_trace_release(&h->trace)) {
-        (void)fail(c, "it didn't run on", false); /* not awaited any more */
-        return false;
-    }
-    c->exec.spawn = h->spawn;
-    forget(h);
-    sp_log(SP_LOG_DEBUG, "the held shell has the command");
-    return true;
 }
 
 void sp_held_quiet(struct sp_cell *c)

@@ -32,6 +32,7 @@ struct sp_held {
     int out[2], err[2];
     struct sp_spawn spawn;
     struct sp_trace trace;
+    struct sp_code code;
     struct stat file[SP_HELD_FILES]; /* what it was started from */
     char placeholder[SP_HELD_ROOM + 1];
     char *argv[4], **envp; /* its own, as the environ serves who comes meanwhile */
@@ -40,7 +41,7 @@ struct sp_held {
 enum sp_held_answer {
     SP_HELD_NO,     /* none is held any more */
     SP_HELD_COMING, /* sp_exec_held will be called */
-    SP_HELD_GIVEN   /* it has the command, and its pipes are the exec's */
+    SP_HELD_GIVEN   /* it runs the command; the exec's spawn and pipes are its */
 };
 
 #endif

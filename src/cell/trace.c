@@ -5,8 +5,10 @@
  * The shell is stopped by a breakpoint of the processor, so no byte of its text changes. Its
  * command is a placeholder in the argument strings at the top of its stack. The command that comes
  * is written over it, and the end of the arguments is set to the command's end, which only the
- * process itself can do: by a call that we make it do. Afterwards nothing is left of us: it isn't
- * traced, has no breakpoint, and its registers are those that ld.so left. */
+ * process itself can do. So it is left before a call of prctl, with a stack on which that call
+ * returns to rt_sigreturn, and that to the entry point: both are pieces of its own libraries' code.
+ * Afterwards nothing is left of us: it isn't traced, has no breakpoint, and its registers are those
+ * that ld.so left. */
 #include "cell/trace.h"
 
 #ifdef __x86_64__
@@ -25,10 +27,11 @@
 #include <unistd.h>
 
 #define DEBUG_REG(i) (offsetof(struct user, u_debugreg) + (i) * sizeof(long))
-#define BELOW 1024u             /* the stack pointer, past the red zone: nobody's */
+#define BELOW 2048u             /* the stack pointer, past the red zone: nobody's */
 #define STEP_OR_RESUME 0x10100u /* flags TF and RF */
 #define ARGS_MAX 8192u          /* bytes of argument strings */
-#define VDSO_MAX 16384u
+#define MAPS_MAX 16384u
+#define GOING_BACK 0x6u /* ucontext: SS is in it, and as it stands there */
 #define TRAPPED ((SIGTRAP << 8) | 0x7f)
 
 static long request(int what, pid_t pid, unsigned long addr, unsigned long data)
@@ -50,30 +53,6 @@ static bool copy(pid_t pid, unsigned long addr, void *buf, size_t n, bool in)
     ssize_t k =
         syscall(in ? SYS_process_vm_writev : SYS_process_vm_readv, pid, &ours, 1, &theirs, 1, 0);
     return k == (ssize_t)n;
-}
-
-/* Waits for a stop after a single step. The kernel reports one, or an end, as soon as it runs. */
-static bool stepped(pid_t pid)
-{
-    int status;
-    pid_t got;
-    do {
-        got = waitpid(pid, &status, __WALL);
-    } while (got < 0 && errno == EINTR);
-    return got == pid && status == TRAPPED;
-}
-
-/* Makes it do one system call. */
-static bool call(const struct sp_trace *t, struct user_regs_struct *r, long *result)
-{
-    if (request(PTRACE_SETREGS, t->pid, 0, at(r)) != 0 ||
-        request(PTRACE_SINGLESTEP, t->pid, 0, 0) != 0 || !stepped(t->pid))
-        return false;
-    struct user_regs_struct after;
-    if (request(PTRACE_GETREGS, t->pid, 0, at(&after)) != 0)
-        return false;
-    *result = (long)after.rax;
-    return true;
 }
 
 static ssize_t read_proc(int proc, pid_t pid, const char *file, void *buf, size_t cap)
@@ -103,10 +82,8 @@ static bool arm(struct sp_trace *t, int proc)
     for (size_t i = 0; n > 0 && i < (size_t)n / sizeof aux[0]; i++) {
         if (aux[i].a_type == AT_ENTRY)
             t->entry_at = aux[i].a_un.a_val;
-        if (aux[i].a_type == AT_SYSINFO_EHDR)
-            t->code_at = aux[i].a_un.a_val;
     }
-    t->armed = t->entry_at != 0 && t->code_at != 0 &&
+    t->armed = t->entry_at != 0 &&
                request(PTRACE_POKEUSER, t->pid, DEBUG_REG(0), t->entry_at) == 0 &&
                request(PTRACE_POKEUSER, t->pid, DEBUG_REG(7), 1) == 0;
     return t->armed;
@@ -201,81 +178,149 @@ static bool as_started(struct sp_trace *t, const struct prctl_mm_map *m, const c
     return ok;
 }
 
-/* A system call instruction: the kernel's own page in every process has one. */
-static bool find_code(struct sp_trace *t)
+/* The stack on which a call at code[0] returns to rt_sigreturn, and that to the entry point with
+ * the registers that are there now. */
+struct way_back {
+    unsigned long restorer;
+    struct {
+        unsigned long flags, link;
+        unsigned long stack, stack_flags, stack_size; /* no alternative one */
+        struct sigcontext at;
+        unsigned long mask;
+    } context;
+};
+
+static bool lay_out(struct sp_trace *t, struct prctl_mm_map *m, const unsigned long code[2],
+                    uint64_t token)
 {
-    unsigned char *p = malloc(VDSO_MAX);
-    bool found = false;
-    size_t n = 0;
-    while (p != NULL && n < VDSO_MAX && copy(t->pid, t->code_at + n, p + n, 4096, false))
-        n += 4096;
-    for (size_t i = 0; i + 1 < n && !found; i++) {
-        if (p[i] == 0x0f && p[i + 1] == 0x05) {
-            t->code_at += i;
-            found = true;
-        }
-    }
-    free(p);
-    return found;
+    const struct user_regs_struct *e = &t->entry;
+    unsigned long frame_at = ((e->rsp - BELOW) & ~15ul) + 8;
+    t->map_at = frame_at + ((sizeof(struct way_back) + 15) & ~15ul);
+    struct way_back w = {.restorer = code[1], .context = {.flags = GOING_BACK}};
+    w.context.stack_flags = SS_DISABLE;
+    w.context.at = (struct sigcontext){
+        .r8 = e->r8,
+        .r9 = e->r9,
+        .r10 = e->r10,
+        .r11 = e->r11,
+        .r12 = e->r12,
+        .r13 = e->r13,
+        .r14 = e->r14,
+        .r15 = e->r15,
+        .rdi = e->rdi,
+        .rsi = e->rsi,
+        .rbp = e->rbp,
+        .rbx = e->rbx,
+        .rdx = e->rdx,
+        .rax = e->rax,
+        .rcx = e->rcx,
+        .rsp = e->rsp,
+        .rip = e->rip,
+        .eflags = e->eflags,
+        .cs = (unsigned short)e->cs,
+        .__pad0 = (unsigned short)e->ss,
+    };
+    t->call = *e;
+    t->call.rip = code[0];
+    t->call.rsp = frame_at;
+    t->call.rax = SYS_prctl;
+    t->call.rdi = PR_SET_MM;
+    t->call.rsi = PR_SET_MM_MAP;
+    t->call.rdx = t->map_at;
+    t->call.r10 = sizeof *m;
+    t->call.r8 = 0;
+    t->call.r9 = token;
+    return copy(t->pid, frame_at, &w, sizeof w, true) &&
+           copy(t->pid, t->map_at, m, sizeof *m, true);
 }
 
-static struct user_regs_struct call_regs(const struct sp_trace *t, long nr)
+/* Goes the whole way once, up to the breakpoint that is still at its end. */
+static const char *go_once(const struct sp_trace *t)
 {
-    struct user_regs_struct r = t->entry;
-    r.rip = t->code_at;
-    r.rax = (unsigned long)nr;
-    r.rdi = r.rsi = r.rdx = r.r10 = r.r8 = r.r9 = 0;
-    return r;
+    struct user_regs_struct now = t->call;
+    int status;
+    pid_t got;
+    if (request(PTRACE_SETREGS, t->pid, 0, at(&now)) != 0 ||
+        request(PTRACE_CONT, t->pid, 0, 0) != 0)
+        return "its registers can't be set";
+    do { /* a stop, or an end, comes as soon as it runs */
+        got = waitpid(t->pid, &status, __WALL);
+    } while (got < 0 && errno == EINTR);
+    if (got != t->pid || status != TRAPPED || request(PTRACE_GETREGS, t->pid, 0, at(&now)) != 0)
+        return "it doesn't come back from a call";
+    now.orig_rax = t->entry.orig_rax;
+    now.eflags &= ~(unsigned long)STEP_OR_RESUME;
+    return memcmp(&now, &t->entry, sizeof now) == 0 ? NULL : "it comes back from a call changed";
 }
 
-static const char *try_calls(struct sp_trace *t, struct prctl_mm_map *m, uint64_t token)
+static const char *prove(struct sp_trace *t, int proc, struct prctl_mm_map *m,
+                         const unsigned long code[2], uint64_t token)
 {
-    long result = -1;
-    struct user_regs_struct r = call_regs(t, SYS_brk);
-    if (!call(t, &r, &result) || result <= 0)
-        return "it can't be made to call the kernel";
-    m->brk = (unsigned long)result;
+    struct prctl_mm_map seen;
     m->arg_end = t->place + 1; /* an empty command, until one comes */
-    r = call_regs(t, SYS_prctl);
-    t->map_at = (t->entry.rsp - BELOW) & ~15ul;
-    r.rdi = PR_SET_MM;
-    r.rsi = PR_SET_MM_MAP;
-    r.rdx = t->map_at;
-    r.r10 = sizeof *m;
-    r.r9 = token;
-    if (!copy(t->pid, t->map_at, m, sizeof *m, true) || !call(t, &r, &result) || result != 0)
-        return "PR_SET_MM_MAP is refused";
-    t->call = r;
-    return request(PTRACE_SETREGS, t->pid, 0, at(&r)) == 0 ? NULL : "its registers can't be set";
+    if (!lay_out(t, m, code, token))
+        return "its stack can't be written";
+    const char *why = go_once(t);
+    if (why == NULL && (!read_map(t, proc, &seen) || seen.arg_end != m->arg_end))
+        why = "PR_SET_MM_MAP is refused";
+    if (why == NULL && (request(PTRACE_POKEUSER, t->pid, DEBUG_REG(7), 0) != 0 ||
+                        request(PTRACE_POKEUSER, t->pid, DEBUG_REG(0), 0) != 0 ||
+                        request(PTRACE_SETREGS, t->pid, 0, at(&t->call)) != 0))
+        why = "its registers can't be set";
+    return why;
 }
 
-const char *sp_trace_prepare(struct sp_trace *t, int proc, const char *argv0,
+const char *sp_trace_prepare(struct sp_trace *t, struct sp_code *known, int proc, const char *argv0,
                              const char *placeholder, uint64_t token)
 {
     struct prctl_mm_map m;
-    if (request(PTRACE_POKEUSER, t->pid, DEBUG_REG(7), 0) != 0 ||
-        request(PTRACE_POKEUSER, t->pid, DEBUG_REG(0), 0) != 0 ||
-        request(PTRACE_GETREGS, t->pid, 0, at(&t->entry)) != 0)
-        return "its registers can't be set";
+    unsigned long code[2];
+    char *text = malloc(MAPS_MAX);
+    ssize_t n = text == NULL ? -1 : read_proc(proc, t->pid, "status", text, MAPS_MAX - 1);
+    const char *why = n > 0 ? NULL : "/proc doesn't tell how it is";
+    if (why == NULL) {
+        text[n] = '\0';
+        /* A shadow stack would take the way back for an attack. */
+        why = strstr(text, "shstk") != NULL ? "it has a shadow stack" : NULL;
+    }
+    if (why == NULL && request(PTRACE_GETREGS, t->pid, 0, at(&t->entry)) != 0)
+        why = "its registers can't be read";
     t->entry.orig_rax = (unsigned long)-1;
     t->entry.eflags &= ~(unsigned long)STEP_OR_RESUME;
-    if (!read_map(t, proc, &m))
-        return "/proc doesn't tell where its arguments are";
-    if (!as_started(t, &m, argv0, placeholder))
-        return "it isn't started as it stands there: is it a script?";
-    if (!find_code(t))
-        return "no system call instruction was found";
-    return try_calls(t, &m, token);
+    if (why == NULL && !read_map(t, proc, &m))
+        why = "/proc doesn't tell where its arguments are";
+    if (why == NULL && !as_started(t, &m, argv0, placeholder))
+        why = "it isn't started as it stands there: is it a script?";
+    n = why != NULL ? -1 : read_proc(proc, t->pid, "maps", text, MAPS_MAX - 1);
+    if (why == NULL && n <= 0)
+        why = "/proc doesn't tell what is mapped";
+    if (why == NULL) {
+        text[n] = '\0';
+        m.brk = sp_code_heap_end(text, m.start_brk);
+        if (!sp_code_find(known, t->pid, text, code))
+            why = "its libraries lack the code to come back by";
+    }
+    if (why == NULL)
+        why = prove(t, proc, &m, code, token);
+    free(text);
+    return why;
 }
 
-bool sp_trace_give(struct sp_trace *t, const char *command, size_t n)
+bool sp_trace_release(struct sp_trace *t, const char *command, size_t n)
 {
     static char text[ARGS_MAX];
     unsigned long end = t->place + n + 1;
-    struct iovec ours[2] = {{text, n + 1}, {&end, sizeof end}}, theirs[2];
     unsigned long end_at = t->map_at + offsetof(struct prctl_mm_map, arg_end);
+    struct iovec ours[2] = {{text, n + 1}, {&end, sizeof end}}, theirs[2];
     if (n >= sizeof text)
         return false;
+    /* What someone sent to it isn't for the command. */
+    for (unsigned shared = 0; shared < 2; shared++) {
+        struct __ptrace_peeksiginfo_args args = {0, shared, 1};
+        siginfo_t pending;
+        if (syscall(SYS_ptrace, PTRACE_PEEKSIGINFO, t->pid, &args, &pending) != 0)
+            return false;
+    }
     memcpy(text, command, n);
     text[n] = '\0';
     theirs[0].iov_len = n + 1;
@@ -283,15 +328,7 @@ bool sp_trace_give(struct sp_trace *t, const char *command, size_t n)
     memcpy(&theirs[0].iov_base, &t->place, sizeof t->place);
     memcpy(&theirs[1].iov_base, &end_at, sizeof end_at);
     ssize_t put = syscall(SYS_process_vm_writev, t->pid, ours, 2, theirs, 2, 0);
-    return put == (ssize_t)(n + 1 + sizeof end) && request(PTRACE_SINGLESTEP, t->pid, 0, 0) == 0;
-}
-
-bool sp_trace_release(struct sp_trace *t)
-{
-    struct user_regs_struct after;
-    return stepped(t->pid) && request(PTRACE_GETREGS, t->pid, 0, at(&after)) == 0 &&
-           after.rax == 0 && request(PTRACE_SETREGS, t->pid, 0, at(&t->entry)) == 0 &&
-           request(PTRACE_DETACH, t->pid, 0, 0) == 0;
+    return put == (ssize_t)(n + 1 + sizeof end) && request(PTRACE_DETACH, t->pid, 0, 0) == 0;
 }
 
 #else
@@ -314,10 +351,11 @@ enum sp_trace_state sp_trace_stopped(struct sp_trace *t, int proc, int status, c
     return SP_TRACE_LOST;
 }
 
-const char *sp_trace_prepare(struct sp_trace *t, int proc, const char *argv0,
+const char *sp_trace_prepare(struct sp_trace *t, struct sp_code *known, int proc, const char *argv0,
                              const char *placeholder, uint64_t token)
 {
     (void)t;
+    (void)known;
     (void)proc;
     (void)argv0;
     (void)placeholder;
@@ -325,17 +363,11 @@ const char *sp_trace_prepare(struct sp_trace *t, int proc, const char *argv0,
     return "";
 }
 
-bool sp_trace_give(struct sp_trace *t, const char *command, size_t n)
+bool sp_trace_release(struct sp_trace *t, const char *command, size_t n)
 {
     (void)t;
     (void)command;
     (void)n;
-    return false;
-}
-
-bool sp_trace_release(struct sp_trace *t)
-{
-    (void)t;
     return false;
 }
 #endif

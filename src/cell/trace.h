@@ -4,6 +4,8 @@
 #ifndef SALLYPORT_CELL_TRACE_H
 #define SALLYPORT_CELL_TRACE_H
 
+#include "cell/code.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,9 +17,9 @@
 struct sp_trace {
     pid_t pid;
     bool armed; /* the breakpoint is set */
-    unsigned long entry_at, code_at, place, map_at;
+    unsigned long entry_at, place, map_at;
 #ifdef __x86_64__
-    struct user_regs_struct entry, call; /* to run on with; to make the last call with */
+    struct user_regs_struct entry, call; /* at its entry point; before the last call */
 #endif
 };
 
@@ -33,15 +35,13 @@ enum sp_trace_state {
 enum sp_trace_state sp_trace_stopped(struct sp_trace *t, int proc, int status, const char **why);
 
 /* At its entry point: makes sure that it was started with exactly argv0, "-c" and placeholder,
- * takes the breakpoint away, and tries the call that the release makes, with token in its sixth
- * argument. NULL, or why it can't be held. */
-const char *sp_trace_prepare(struct sp_trace *t, int proc, const char *argv0,
+ * finds the way that it goes when it is released, with token in the call's sixth argument, goes it
+ * once, and takes the breakpoint away. NULL, or why it can't be held. */
+const char *sp_trace_prepare(struct sp_trace *t, struct sp_code *known, int proc, const char *argv0,
                              const char *placeholder, uint64_t token);
 
-/* Puts command (n bytes, no longer than the placeholder) in the placeholder's stead and begins the
- * last call. False: it didn't work, and the shell has to be killed. */
-bool sp_trace_give(struct sp_trace *t, const char *command, size_t n);
-/* Waits for that call's end and lets the shell run, untraced. False: as above. */
-bool sp_trace_release(struct sp_trace *t);
+/* Puts command (n bytes, no longer than the placeholder) in the placeholder's stead and lets the
+ * shell run, untraced. False: it didn't work, and the shell has to be killed. */
+bool sp_trace_release(struct sp_trace *t, const char *command, size_t n);
 
 #endif

@@ -61,11 +61,11 @@ static int rules_ahead(enum sp_filter f, const struct sp_plan *plan, char *out, 
      * nothing but the option that the tracee dies with its tracer, and on with no signal. */
     static const char trace[] = "allow ptrace if arg0 == 0x4206 and arg3 == 0x100000\n"
                                 "allow ptrace if arg0 == 7 and arg3 == 0\n"
-                                "allow ptrace if arg0 == 9 and arg3 == 0\n"
                                 "allow ptrace if arg0 == 17 and arg3 == 0\n"
                                 "allow ptrace if arg0 == 6\n"
                                 "allow ptrace if arg0 == 12\n"
                                 "allow ptrace if arg0 == 13\n"
+                                "allow ptrace if arg0 == 0x4209\n"
                                 "allow process_vm_readv process_vm_writev\n";
     bool broker = f == SP_FILTER_BROKER, command = f == SP_FILTER_COMMAND;
     size_t n = 0;

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 from . import names
+from .daemon import write_spec
 
 RUNNER = r"""
 import json, os, signal, subprocess, sys
@@ -58,7 +59,7 @@ class Bare:
         launcher = pathlib.Path(__file__).with_name("launcher.py")
         self.log = open(base / "bare.log", "w+b")
         self.process = subprocess.Popen(
-            ["/usr/bin/python3", "-I", str(launcher), json.dumps(spec)],
+            ["/usr/bin/python3", "-I", str(launcher), write_spec(base / "bare.json", spec)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log)
         assert self.process.stdout.readline() == b"\n", self.tail()
 

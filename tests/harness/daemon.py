@@ -35,6 +35,14 @@ def pids_cgroup(name, most=PIDS_MAX):
     return None
 
 
+def write_spec(path, spec):
+    """For the launcher: readable by root alone."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as f:
+        json.dump(spec, f)
+    return str(path)
+
+
 class Daemon:
     """plan: see names.PLANS. env: added to, or with None removed from, the usual ones; prepare(daemon) may
     set late_env and mounts, for values that hold the folder's name. binary: another program in the
@@ -111,9 +119,10 @@ class Daemon:
             (self.base / "cgroup2").mkdir(exist_ok=True)
             spec["cgroup2"] = str(self.base / "cgroup2")
         launcher = pathlib.Path(__file__).with_name("launcher.py")
+        spec_path = write_spec(self.base / "spec.json", spec)
         with open(self.log_path, "wb") as log, open(self.base / "stdout", "wb") as out:
             self.outer = subprocess.Popen(
-                ["/usr/bin/python3", "-I", str(launcher), json.dumps(spec)],
+                ["/usr/bin/python3", "-I", str(launcher), spec_path],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=log, pass_fds=[status_w, *fds])
         os.close(status_w)
 

@@ -1,5 +1,6 @@
 """launcher.py: runs one daemon where it can hurt nobody.
-Started by harness.daemon as root with a JSON spec in argv[1]. It makes a mount namespace in
+Started by harness.daemon as root with the path of a JSON spec in argv[1] (not the spec: where there is no
+/proc of its own a command could read it there, key and all). It makes a mount namespace in
 which all of the host is read-only but spec["base"], and a process namespace of which it is the
 first process, so that a stray kill(-1) ends at the fence and every orphan shows. It trusts the
 spec and nothing that it starts. Reports one JSON line on spec["status_fd"] when the daemon ends."""
@@ -222,7 +223,8 @@ def init(spec):
 
 
 def main():
-    spec = json.loads(sys.argv[1])
+    with open(sys.argv[1], encoding="utf-8") as f:
+        spec = json.load(f)
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare")
     pid = os.fork()

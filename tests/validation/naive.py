@@ -71,7 +71,7 @@ def execute(req):
         text = re.sub(r"/\*.*?\*/", "", text).replace(",}", "}")
         asked, _ = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):
-        asked = dict(re.findall(r"(\w+)=([^&]*)", req.body.decode("latin-1"))) or {"command": "echo ran"}
+        asked = dict(re.findall(r"(\w{1,20})=([^&]*)", req.body.decode("latin-1"))) or {"command": "echo ran"}
     asked = {k.lower(): v for k, v in asked.items()}
     command = str(asked.get("command", ["echo"])).replace("\0", "").replace("+", " ") or "echo"
     try:

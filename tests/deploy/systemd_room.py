@@ -45,12 +45,7 @@ for kind in box seat; do
     printf '[Socket]\nListenStream=\nListenStream=/run/%s.sock\n' $kind >"etc/systemd/system/sallyport-$kind.socket.d/room.conf"
     printf '[Service]\nStandardError=file:/run/%s.log\n' $kind >"etc/systemd/system/sallyport-$kind.service.d/room.conf"
 done
-# The seat once more, as an operator would open it, but for the host's network.
-for f in socket service socket.d service.d; do cp -r "etc/systemd/system/sallyport-seat.$f" "etc/systemd/system/sallyport-open.$f"; done
-sed -i 's/seat/open/' etc/systemd/system/sallyport-open.socket.d/* etc/systemd/system/sallyport-open.service.d/*
-sed -i 's/sallyport-seat.socket/sallyport-open.socket/' etc/systemd/system/sallyport-open.service
-grep -v -e PrivateNetwork -e IPAddressDeny "$UNITS/network.conf" >etc/systemd/system/sallyport-open.service.d/network.conf
-printf '[Unit]\nWants=sallyport-box.socket sallyport-seat.socket sallyport-open.socket\n' >etc/systemd/system/room.target
+printf '[Unit]\nWants=sallyport-box.socket sallyport-seat.socket\n' >etc/systemd/system/room.target
 pivot_root . mnt
 umount -l /mnt
 exec env -i container=room PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system \
@@ -84,7 +79,7 @@ class Room:
 
     def wait_up(self):
         try:
-            for kind in ("box", "seat", "open"):
+            for kind in ("box", "seat"):
                 procs.wait_for("it listens", lambda: (self.root / f"run/{kind}.sock").exists(), 60)
         except AssertionError as e:
             raise AssertionError(f"{e}\n{self.log()}") from None

@@ -90,7 +90,11 @@ int sp_landlock_front(int abi);
  * path. own_root: in a private view, whose folders may all be listed. */
 int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
                      const char *added, bool own_root);
-/* command: as the cell's (nested, so that commands can't signal the cell). */
+/* The part of it that depends on no workspace, before: sp_landlock_cell then takes what was made.
+ */
+int sp_landlock_cell_begin(int abi, const char *shell, const char *added, bool own_root);
+/* command: as the cell's (nested, so that commands can't signal the cell). After sp_landlock_cell
+ * in the same process it is that one's set, once, and the arguments don't count. */
 int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
                         const char *added, bool own_root);
 /* registry: files of one folder, no TCP, scoped. */

@@ -61,6 +61,9 @@ enum sp_op {
                      or FAIL (NOT_FOUND: none) */
     /* registry -> broker */
     SP_OP_NAMED, /* key and uid */
+    /* broker -> an idle cell, once */
+    SP_OP_ADOPT, /* key and uid; fds: a detached copy of the workspace's mount, its folder. UP, or
+                    its end */
     SP_OP_COUNT
 };
 
@@ -95,7 +98,7 @@ struct sp_msg {
     uint64_t duration_us; /* EXITED */
     uint16_t err;         /* FAIL: enum sp_err */
     struct sp_slice key;  /* whose workspace: SP_KEY_LEN bytes in the box, else empty */
-    uint32_t uid;         /* NAMED */
+    uint32_t uid;         /* NAMED, ADOPT */
 };
 
 /* Writes m to buf (SP_FRAME_MAX). Length, or 0 when it breaks a limit. */

@@ -82,8 +82,9 @@ struct sp_config {
     uint64_t retention_ms, sweep_interval_ms, cell_idle_ms;
     uint32_t layers; /* one bit an active enum sp_layer */
     bool log_json;
-    char cell_name[65]; /* a cell's copy: the workspace's name */
-    bool purge;         /* a cell's copy: empty the workspace, and end */
+    char cell_name[65];   /* a cell's copy: the workspace's name */
+    bool purge;           /* a cell's copy: empty the workspace, and end */
+    uint32_t spare_cells; /* the box: how many idle cells are kept */
     uint32_t env_len;
     char env[65536]; /* base environment of commands: NUL-terminated "K=V" strings */
 };
@@ -94,6 +95,14 @@ struct sp_config {
 
 /* Reads SP_FD_CONFIG (mapped read-only, kept). Exits 2 if it isn't what we wrote. */
 const struct sp_config *sp_config_load(void);
+/* The same for an idle cell: a copy of its own, which sp_config_own may still change; after that
+ * sp_config_settle makes it as read-only as the other. 0 or -errno. */
+struct sp_config *sp_config_load_idle(void);
+void sp_config_unload(struct sp_config *c); /* of that copy */
+int sp_config_settle(struct sp_config *c);
+/* The box: makes settings for all cells those of the one with this key and user. 0, -ENAMETOOLONG.
+ */
+int sp_config_own(struct sp_config *c, const uint8_t key[32], uid_t uid);
 /* A sealed memfd that holds len bytes; fd or -errno. */
 int sp_sealed_memfd(const char *name, const void *data, size_t len);
 
@@ -134,6 +143,9 @@ int sp_role_binary(const char *role);
 int sp_front_main(void);
 int sp_broker_main(void);
 int sp_cell_main(void);
+/* A cell that waits for its workspace; name: the role's in the arguments, "idle", which it then
+ * overwrites with "cell". */
+int sp_idle_main(char *name);
 int sp_registry_main(void);
 
 #endif

@@ -25,6 +25,18 @@ int sp_userns_settle(uid_t uid, gid_t gid);
  * with *e set; then the caller has to exit. */
 int sp_view_enter(const struct sp_config *c, int workspace_fd, struct sp_view_error *e);
 
+/* The same in two parts, for a cell that is started before its workspace is known. Begin: all but
+ * the workspace, and the caller is in it; *root is for the end, which closes it and tree. c of the
+ * end names the workspace. */
+int sp_view_begin(const struct sp_config *c, int *root, struct sp_view_error *e);
+int sp_view_end(const struct sp_config *c, int root, int tree, int workspace_fd,
+                struct sp_view_error *e);
+/* A detached copy of the workspace's mount, with all below it, for the end: by its path, or, path
+ * NULL, of the folder that workspace_fd is, for the broker. The descriptor, or -errno with *e set.
+ * Needs CAP_SYS_ADMIN over the mount namespace that the folder was opened in. */
+int sp_view_tree(const struct sp_config *c, int workspace_fd, const char *path,
+                 struct sp_view_error *e);
+
 /* Replaces the caller's root by an empty, read-only folder. As sp_view_enter. */
 int sp_view_empty(struct sp_view_error *e);
 

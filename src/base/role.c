@@ -4,6 +4,7 @@
  */
 #include "sallyport/role.h"
 #include "sallyport/log.h"
+#include "sallyport/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static bool config_sane(const struct sp_config *c)
            (c->env_len == 0 || c->env[c->env_len - 1] == '\0');
 }
 
-const struct sp_config *sp_config_load(void)
+static void *config_map(int prot)
 {
     struct stat st;
     int seals = fcntl(SP_FD_CONFIG, F_GET_SEALS);
@@ -47,13 +48,46 @@ const struct sp_config *sp_config_load(void)
                SP_FD_CONFIG);
         _exit(2);
     }
-    void *p = mmap(NULL, sizeof(struct sp_config), PROT_READ, MAP_PRIVATE, SP_FD_CONFIG, 0);
+    void *p = mmap(NULL, sizeof(struct sp_config), prot, MAP_PRIVATE, SP_FD_CONFIG, 0);
     if (p == MAP_FAILED || !config_sane(p)) {
         sp_log(SP_LOG_ERROR, "the settings handed down are not of this version");
         _exit(2);
     }
     sp_log_as_json(((const struct sp_config *)p)->log_json);
     return p;
+}
+
+const struct sp_config *sp_config_load(void)
+{
+    return config_map(PROT_READ);
+}
+
+struct sp_config *sp_config_load_idle(void)
+{
+    return config_map(PROT_READ | PROT_WRITE);
+}
+
+void sp_config_unload(struct sp_config *c)
+{
+    (void)munmap(c, sizeof *c);
+}
+
+int sp_config_settle(struct sp_config *c)
+{
+    return mprotect(c, sizeof *c, PROT_READ) == 0 ? 0 : -errno;
+}
+
+int sp_config_own(struct sp_config *c, const uint8_t key[32], uid_t uid)
+{
+    size_t n = strlen(c->workspace);
+    sp_hex(key, 32, c->cell_name);
+    if (n + 1 + sizeof c->cell_name > sizeof c->workspace)
+        return -ENAMETOOLONG;
+    c->workspace[n] = '/';
+    memcpy(c->workspace + n + 1, c->cell_name, sizeof c->cell_name);
+    c->command_uid = c->command_gid = uid;
+    c->own_uid = true;
+    return 0;
 }
 
 static int write_all(int fd, const void *data, size_t len)
@@ -117,6 +151,7 @@ void sp_role_use_inner(int fd)
 
 int sp_role_binary(const char *role)
 {
-    bool inner = strcmp(role, "broker") == 0 || strcmp(role, "cell") == 0;
+    bool inner =
+        strcmp(role, "broker") == 0 || strcmp(role, "cell") == 0 || strcmp(role, "idle") == 0;
     return inner && inner_fd >= 0 ? inner_fd : self_fd;
 }

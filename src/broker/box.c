@@ -27,37 +27,33 @@ void box_init(struct box *x, struct cells *c)
     x->next_sweep = broker_now_ms();
 }
 
-static const struct sp_config *own_config(const struct box *x, const struct slot *s, bool purge)
+/* The settings of a cell of its own; a copy of which few pages differ from ours. */
+static int start_plain(const struct box *x, struct slot *s, bool purge, int home, uint64_t now)
 {
-    static struct sp_config own;
-    own = *x->c->cfg;
-    sp_hex(s->key, SP_KEY_LEN, own.cell_name);
-    int n =
-        snprintf(own.workspace, sizeof own.workspace, "%s/%s", x->c->cfg->workspace, own.cell_name);
-    if (n < 0 || (size_t)n >= sizeof own.workspace)
-        return NULL;
-    own.command_uid = own.command_gid = x->work[s - x->b->slot].uid;
-    own.purge = purge;
-    own.own_uid = true;
-    /* Nothing that one identity's cell need know of the others. */
-    memset(own.api_key, 0, sizeof own.api_key);
-    memset(own.state, 0, sizeof own.state);
-    own.nkeys = 0;
-    return &own;
+    struct sp_config *own = sp_config_load_idle();
+    cells_forget(own);
+    own->purge = purge;
+    int r = sp_config_own(own, s->key, x->work[s - x->b->slot].uid);
+    if (r == 0)
+        r = cells_start(x->c, s, own, home, now);
+    sp_config_unload(own);
+    return r;
 }
 
 int box_start_cell(struct box *x, struct slot *s, bool purge, uint64_t now)
 {
-    const struct sp_config *own = own_config(x, s, purge);
-    if (own == NULL)
-        return -ENAMETOOLONG;
     int home = box_home_open(x, s);
     if (home < 0) {
-        sp_log(SP_LOG_ERROR, "the folder of workspace %.8s...: %s", own->cell_name,
-               strerror(-home));
+        char name[2 * SP_KEY_LEN + 1];
+        sp_hex(s->key, SP_KEY_LEN, name);
+        sp_log(SP_LOG_ERROR, "the folder of workspace %.8s...: %s", name, strerror(-home));
         return home;
     }
-    int r = cells_start(x->c, s, own, home, now);
+    int r = -EAGAIN;
+    if (!purge)
+        r = spare_give(x->c, s, box_work(x, s)->uid, home, now);
+    if (r != 0)
+        r = start_plain(x, s, purge, home, now);
     close(home);
     return r;
 }
@@ -193,6 +189,8 @@ uint64_t box_tick(struct box *x, uint64_t now)
         due = at < due ? at : due;
     }
     make_room(x, now);
+    uint64_t spare = spare_tick(x->c, now);
+    due = spare < due ? spare : due;
     if (now >= x->next_sweep && x->registry.fd >= 0 && x->due_id == 0) {
         x->next_sweep = now + x->c->cfg->sweep_interval_ms;
         box_ask_due(x);

@@ -46,6 +46,7 @@ void cells_init(struct cells *c, struct broker *b, const struct sp_config *cfg)
     rlim_t spare = have > 2 * FILES_OTHER ? (have - FILES_OTHER) / 2 : FILES_OTHER / 4;
     rlim_t most = (rlim_t)cfg->max_connections + SP_FRAME_FDS;
     b->front_fds = (unsigned)(spare < most ? spare : most); /* most is small */
+    spare_init(c);
 }
 
 struct cell_proc *cells_proc(struct cells *c, const struct slot *s)
@@ -61,18 +62,18 @@ struct slot *cells_by_pid(struct cells *c, pid_t pid)
     return NULL;
 }
 
-static int launch(struct cells *c, struct slot *s, const struct sp_config *cfg, int config_fd,
-                  int workspace, uint64_t now)
+int cells_launch(const struct cells *c, const char *role, const struct sp_config *own,
+                 int config_fd, int workspace, struct spare *made)
 {
     int pair[2];
     int r = sp_frame_pair(pair);
     if (r != 0)
         return r;
-    struct sp_fdmap map[8] = {{pair[1], SP_FD_MAIN},
-                              {config_fd, SP_FD_CONFIG},
-                              {workspace, SP_FD_EXTRA},
-                              {SP_FD_FILTERS, SP_FD_FILTERS}};
-    int n = 4;
+    struct sp_fdmap map[8] = {
+        {pair[1], SP_FD_MAIN}, {config_fd, SP_FD_CONFIG}, {SP_FD_FILTERS, SP_FD_FILTERS}};
+    int n = 3;
+    if (workspace >= 0)
+        map[n++] = (struct sp_fdmap){workspace, SP_FD_EXTRA};
     if (c->cfg->cgroup) {
         map[n++] = (struct sp_fdmap){SP_FD_CGROUP, SP_FD_CGROUP};
         map[n++] = (struct sp_fdmap){SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_FREEZE};
@@ -81,18 +82,36 @@ static int launch(struct cells *c, struct slot *s, const struct sp_config *cfg, 
     if (c->cfg->cgroup_memory)
         map[n++] = (struct sp_fdmap){SP_FD_CGROUP_EVENTS, SP_FD_CGROUP_EVENTS};
     (void)setrlimit(RLIMIT_NOFILE, &files_before);
-    const struct sp_role_ns ns = sp_ns_of(cfg, true);
-    pid_t pid = sp_role_spawn_in("cell", map, n, &ns);
+    const struct sp_role_ns ns = sp_ns_of(own, true);
+    pid_t pid = sp_role_spawn_in(role, map, n, &ns);
     (void)setrlimit(RLIMIT_NOFILE, &files_ours);
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);
         return pid;
     }
+    *made = (struct spare){pid, pair[0]};
+    return 0;
+}
+
+void cells_forget(struct sp_config *own)
+{
+    memset(own->api_key, 0, sizeof own->api_key);
+    memset(own->state, 0, sizeof own->state);
+    own->nkeys = 0;
+}
+
+static int launch(struct cells *c, struct slot *s, const struct sp_config *cfg, int config_fd,
+                  int workspace, uint64_t now)
+{
+    struct spare made;
+    int r = cells_launch(c, "cell", cfg, config_fd, workspace, &made);
+    if (r != 0)
+        return r;
     struct cell_proc *p = cells_proc(c, s);
-    p->pid = pid;
+    p->pid = made.pid;
     p->started = now;
-    broker_cell_new(c->b, s, pair[0], now);
+    broker_cell_new(c->b, s, made.fd, now);
     return 0;
 }
 
@@ -198,6 +217,7 @@ static unsigned alive(const struct cells *c)
 
 void cells_finish(struct cells *c)
 {
+    spare_finish(c);
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
         sp_chan_close(&c->b->slot[i].cell); /* it kills its commands and ends */
     uint64_t end = broker_now_ms() + FINISH_MS;

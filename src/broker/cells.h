@@ -14,9 +14,24 @@ struct cell_proc {
     int status; /* of the last one, from waitpid */
 };
 
+/* A cell process without a slot; fd: our end of its socket. */
+struct spare {
+    pid_t pid;
+    int fd;
+};
+
+#define SPARES_MAX 8
+struct spares {
+    struct spare one[SPARES_MAX];
+    unsigned n, want;
+    int config_fd;        /* what all are told; -1 before the first */
+    uint64_t due, latest; /* of the next one: when it is quiet, and in any case */
+};
+
 struct cells {
     const struct sp_config *cfg;
     struct broker *b;
+    struct spares spares;
     struct cell_proc proc[BROKER_SLOTS_MAX]; /* of the slot with the same number */
 };
 
@@ -27,6 +42,11 @@ struct cell_proc *cells_proc(struct cells *c, const struct slot *s);
  * its folder. 0 or -errno. */
 int cells_start(struct cells *c, struct slot *s, const struct sp_config *own, int workspace,
                 uint64_t now);
+/* The same without a slot, as role "cell" or "idle"; workspace -1: none. own: its namespaces. */
+int cells_launch(const struct cells *c, const char *role, const struct sp_config *own,
+                 int config_fd, int workspace, struct spare *made);
+/* Takes out of settings what no cell need know. */
+void cells_forget(struct sp_config *own);
 /* Of the process with this pid, which was reaped; NULL: none of ours. */
 struct slot *cells_by_pid(struct cells *c, pid_t pid);
 
@@ -41,6 +61,16 @@ uint64_t cells_seat_tick(struct cells *c, uint64_t now);
 
 /* At our own end: asks all to end, waits, insists. */
 void cells_finish(struct cells *c);
+
+/* ---- spare.c: the box's cells that wait for an identity ---- */
+void spare_init(struct cells *c);
+/* Starts one that is missing, when there is time for it; the time of the next thing due. */
+uint64_t spare_tick(struct cells *c, uint64_t now);
+/* Makes one the cell of slot s. 0 or -errno: then one has to be started. */
+int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64_t now);
+/* True if the process, which was reaped, was one. */
+bool spare_ended(struct cells *c, pid_t pid, int status, uint64_t now);
+void spare_finish(struct cells *c);
 
 uint64_t broker_now_ms(void);
 #define CELLS_UP_GRACE_MS 15000u

@@ -123,8 +123,10 @@ static void on_signal(int sigfd)
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct slot *s = cells_by_pid(&cells, pid);
-        if (s == NULL)
+        if (s == NULL) {
+            (void)spare_ended(&cells, pid, status, broker_now_ms());
             continue;
+        }
         cells_proc(&cells, s)->pid = 0;
         cells_proc(&cells, s)->status = status;
         (void)on_cell(s, 1024); /* its last words */

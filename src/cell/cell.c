@@ -132,6 +132,9 @@ static bool on_results(struct sp_cell *c)
     uint64_t n;
     bool ok = read(c->out.efd, &n, sizeof n) == (ssize_t)sizeof n || errno == EAGAIN;
     ok = ok && sp_exec_spawned(c);
+    /* Before a command can use up the processes that its user may have. */
+    if (c->exec.state == SP_EXEC_RUNNING)
+        (void)sp_pool_ready(&c->pool);
     struct sp_result *r = sp_outbox_take(&c->out);
     while (r != NULL) {
         struct sp_result *next = r->next;
@@ -217,7 +220,7 @@ static bool turn(struct sp_cell *c, bool *gone)
     return true;
 }
 
-static int serve(struct sp_cell *c)
+int sp_cell_serve(struct sp_cell *c)
 {
     bool gone = false;
     struct sp_msg up = {.op = SP_OP_UP};
@@ -259,8 +262,7 @@ static int fill_std(void)
     return 0;
 }
 
-/* All that is opened by path, or by a call the filter refuses, is had before confinement. */
-static int prepare(struct sp_cell *c)
+int sp_cell_prepare(struct sp_cell *c)
 {
     c->root = SP_FD_EXTRA;
     sp_archive_init();
@@ -304,10 +306,16 @@ static int give_up_rights(const struct sp_config *c)
     return err;
 }
 
+const char *sp_cell_view_failed(const struct sp_view_error *e)
+{
+    static char text[400];
+    (void)snprintf(text, sizeof text, "the view: %s %s", e->step != NULL ? e->step : "", e->path);
+    return text;
+}
+
 /* First of all: everything that is opened by path later is the view's. */
 static int enter_view(const struct sp_config *c, const char **what)
 {
-    static char text[400];
     struct sp_view_error e = {0};
     int err = 0;
     *what = "mapping the user into the namespace";
@@ -319,33 +327,54 @@ static int enter_view(const struct sp_config *c, const char **what)
     }
     if (err == 0 && c->view) {
         err = sp_view_enter(c, SP_FD_EXTRA, &e);
-        (void)snprintf(text, sizeof text, "the view: %s %s", e.step != NULL ? e.step : "", e.path);
-        *what = text;
+        *what = sp_cell_view_failed(&e);
     }
     return err;
 }
 
 static int start(struct sp_cell *c, const char **what)
 {
-    const struct sp_config *cfg = c->config;
-    int err = enter_view(cfg, what);
+    int err = enter_view(c->config, what);
     if (err == 0) {
         *what = "loading the filters";
         err = sp_filters_load();
     }
     if (err == 0) {
         *what = "preparing";
-        err = prepare(c);
+        err = sp_cell_prepare(c);
     }
     if (err == 0) {
         *what = "becoming the reaper of orphans";
         err = sp_confine_reaper();
         err = err > 0 ? 0 : err; /* main has refused where orphans can't be ended otherwise */
     }
+    return err;
+}
+
+/* The spawner's filter isn't ours; the file threads inherit it. */
+static int start_threads(struct sp_cell *c, const char **what)
+{
+    const struct sp_config *cfg = c->config;
+    *what = "starting the spawner";
+    int err = sp_spawner_start(&c->spawner, cfg, c->root, c->out.efd);
     if (err == 0) {
-        *what = "giving up ids and capabilities";
-        err = give_up_rights(cfg);
+        *what = "the system call filter";
+        err = sp_filters_install(SP_FILTER_CELL);
     }
+    if (err == 0) {
+        *what = "preparing the file threads"; /* which come with the first file or command */
+        sp_quota_init(&c->quota, cfg->quota);
+        err = sp_pool_start(&c->pool, cfg, c->root, &c->quota, &c->out);
+        sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
+    }
+    return err;
+}
+
+int sp_cell_settle(struct sp_cell *c, const char **what)
+{
+    const struct sp_config *cfg = c->config;
+    *what = "giving up ids and capabilities";
+    int err = give_up_rights(cfg);
     if (err == 0) { /* after the ids: what kill(-1) may reach depends on them */
         *what = "preparing commands";
         err = sp_exec_init(c);
@@ -356,23 +385,9 @@ static int start(struct sp_cell *c, const char **what)
         err = sp_landlock_cell(cfg->landlock_abi, cfg->workspace, c->root, cfg->shell,
                                cfg->command_paths, cfg->view);
     }
-    if (c->config->purge) /* what follows serves clients */
+    if (err != 0 || cfg->purge) /* what follows serves clients */
         return err;
-    if (err == 0) {
-        *what = "starting the spawner";
-        err = sp_spawner_start(&c->spawner, cfg, c->root, c->out.efd);
-    }
-    if (err == 0) {
-        *what = "starting the file threads";
-        sp_quota_init(&c->quota, cfg->quota);
-        err = sp_pool_start(&c->pool, cfg, c->root, &c->quota, &c->out);
-        sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
-    }
-    if (err == 0) {
-        *what = "the system call filter";
-        err = sp_filters_install(SP_FILTER_CELL);
-    }
-    return err;
+    return start_threads(c, what);
 }
 
 int sp_cell_main(void)
@@ -382,12 +397,14 @@ int sp_cell_main(void)
     c->config = sp_config_load();
     sp_log_init("cell", (enum sp_log_level)c->config->log_level);
     int err = start(c, &what);
+    if (err == 0)
+        err = sp_cell_settle(c, &what);
     if (err != 0) {
         sp_log(SP_LOG_ERROR, "%s: %s", what, strerror(-err));
         return 1;
     }
     if (!c->config->purge)
-        return serve(c);
+        return sp_cell_serve(c);
     err = sp_purge(c->config, c->root);
     if (err != 0)
         sp_log(SP_LOG_ERROR, "emptying a workspace: %s", strerror(-err));

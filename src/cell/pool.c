@@ -2,8 +2,9 @@
  * cancels. They never see the broker's socket. Trusts the main thread; the work they do trusts
  * nobody.
  *
- * All wait in one epoll set: on `wake`, which is written to when work is queued (edge-triggered,
- * never read), and on the pipes of uploads, one shot each. */
+ * They come with the first work for them, or the first command. All wait in one epoll set: on
+ * `wake`, which is written to when work is queued (edge-triggered, never read), and on the pipes of
+ * uploads, one shot each. */
 #include "cell/pool.h"
 #include "cell/quota.h"
 #include "sallyport/confine.h"
@@ -144,6 +145,8 @@ static void run_job(struct sp_work *work)
 
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
 {
+    if (!sp_pool_ready(p))
+        return SP_E_OVERLOADED;
     struct job *j = malloc(sizeof *j + m->path.n + 1);
     if (j == NULL)
         return SP_E_OVERLOADED;
@@ -167,12 +170,10 @@ enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
 
 /* ---- the threads ---- */
 
+/* The filter is there already: the main thread has put it on itself. */
 static int confine(const struct sp_pool *p)
 {
-    int err = 0;
-    if (p->config->have_landlock)
-        err = sp_landlock_files(p->config->landlock_abi, p->space.root);
-    return err != 0 ? err : sp_filters_install(SP_FILTER_CELL);
+    return p->config->have_landlock ? sp_landlock_files(p->config->landlock_abi, p->space.root) : 0;
 }
 
 static void *file_thread(void *arg)
@@ -212,20 +213,30 @@ static int start_threads(struct sp_pool *p)
     pthread_attr_setstacksize(&attr, STACK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int started = 0;
-    while (started < SP_POOL_THREADS && err == 0) {
-        err = -pthread_create(&p->thread[started], &attr, file_thread, p);
-        started += err == 0;
+    while (p->started < SP_POOL_THREADS && err == 0) {
+        err = -pthread_create(&p->thread[p->started], &attr, file_thread, p);
+        p->started += err == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     pthread_mutex_lock(&p->lock);
-    while (p->ready < started)
+    while (p->ready < p->started)
         pthread_cond_wait(&p->changed, &p->lock);
-    if (err == 0)
+    if (p->failed != 0)
         err = p->failed;
     pthread_mutex_unlock(&p->lock);
     return err;
+}
+
+/* One that can't be confined takes no work, and with it none does. Fewer than wanted will do. */
+bool sp_pool_ready(struct sp_pool *p)
+{
+    if (p->started == SP_POOL_THREADS)
+        return p->failed == 0;
+    int err = start_threads(p);
+    if (err != 0)
+        sp_log(SP_LOG_ERROR, "starting the file threads: %s", strerror(-err));
+    return p->failed == 0 && p->started > 0;
 }
 
 int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
@@ -239,12 +250,12 @@ int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct
     p->head = NULL;
     p->tail = &p->head;
     p->jobs = 0;
-    p->ready = p->failed = 0;
+    p->ready = p->failed = p->started = 0;
     sp_uploads_init(p);
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE};
     if (p->epoll < 0 || p->wake < 0 || epoll_ctl(p->epoll, EPOLL_CTL_ADD, p->wake, &ev) != 0)
         return -errno;
-    return start_threads(p);
+    return 0;
 }

@@ -53,14 +53,17 @@ struct sp_pool {
     unsigned active; /* uploads used */
     size_t touched;  /* the first so many of `upload` have been in use */
     int epoll, wake;
-    int ready, failed; /* threads; failed: the first -errno */
+    int started, ready, failed; /* threads; failed: the first -errno */
     pthread_t thread[SP_POOL_THREADS];
     struct sp_upload upload[SP_POOL_UPLOADS];
 };
 
-/* Starts the threads and waits until each is confined. 0 or -errno. */
+/* What the threads will need: see sp_pool_ready. 0 or -errno. */
 int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
                   struct sp_outbox *out);
+/* Starts those that are missing, by the filter and the Landlock domain of the caller, and waits
+ * until each is confined further. False: there is none. */
+bool sp_pool_ready(struct sp_pool *p);
 /* OPEN, DELETE, USAGE; USAGE with id 0 counts for the quota. SP_OK, or what to FAIL with. */
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);
 /* Puts work in the queue and wakes a thread; called with the lock held. */

@@ -231,6 +231,8 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
 {
     if (m->path.n > SP_PATH_BYTES_MAX || m->etag.n >= SP_ETAG_MAX)
         return SP_E_BAD_PATH;
+    if (!sp_pool_ready(p))
+        return SP_E_OVERLOADED;
     pthread_mutex_lock(&p->lock);
     struct sp_upload *u = place_of(p);
     bool twice = find(p, m->id) != NULL;

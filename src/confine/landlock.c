@@ -112,19 +112,10 @@ static int allow_workspace(const struct set *s, const char *path, int fd, uint64
     return r;
 }
 
-struct target {
-    const struct set *set;
-    const char *workspace;
-    int workspace_fd;
-};
-
+/* The workspace's line is for later: see sp_landlock_cell. */
 static int allow_line(void *arg, enum sp_path_word word, const char *path)
 {
-    const struct target *t = arg;
-    uint64_t rights = sp_landlock_rights(word);
-    if (path != NULL)
-        return set_allow_path(t->set, path, rights);
-    return allow_workspace(t->set, t->workspace, t->workspace_fd, rights);
+    return path == NULL ? 0 : set_allow_path(arg, path, sp_landlock_rights(word));
 }
 
 int sp_landlock_front(int abi)
@@ -134,27 +125,69 @@ int sp_landlock_front(int abi)
     return r == 0 ? set_enforce(&s, 0) : r;
 }
 
+/* Of the cell and its commands: made once, as a set may be put on twice. */
+static struct {
+    struct set set;
+    bool whole; /* with the workspace, and on the caller */
+} shared = {.set = {.fd = -1}};
+
+static void shared_drop(void)
+{
+    if (shared.set.fd >= 0)
+        close(shared.set.fd);
+    shared.set.fd = -1;
+    shared.whole = false;
+}
+
+int sp_landlock_cell_begin(int abi, const char *shell, const char *added, bool own_root)
+{
+    struct set *s = &shared.set;
+    shared_drop();
+    int r = set_open(s, abi, false);
+    if (r != 0)
+        return r;
+    r = sp_landlock_each(added, allow_line, s);
+    if (r == 0 && shell != NULL)
+        r = set_allow_path(s, shell, SP_LL_EXEC);
+    if (r == 0 && own_root) /* to list: nothing is in it that isn't theirs to know */
+        r = set_allow_path(s, "/", SP_LL_READ_DIR);
+    if (r != 0)
+        shared_drop();
+    return r;
+}
+
 int sp_landlock_cell(int abi, const char *workspace, int workspace_fd, const char *shell,
                      const char *added, bool own_root)
 {
-    struct set s = {.fd = -1};
-    int r = set_open(&s, abi, false);
-    if (r != 0)
-        return r;
-    struct target t = {&s, workspace, workspace_fd};
-    r = sp_landlock_each(added, allow_line, &t);
-    if (r == 0 && shell != NULL)
-        r = set_allow_path(&s, shell, SP_LL_EXEC);
-    if (r == 0 && own_root) /* to list: nothing is in it that isn't theirs to know */
-        r = set_allow_path(&s, "/", SP_LL_READ_DIR);
-    return set_enforce(&s, r);
+    int r = 0;
+    if (shared.set.fd < 0 || shared.whole)
+        r = sp_landlock_cell_begin(abi, shell, added, own_root);
+    if (r == 0)
+        r = allow_workspace(&shared.set, workspace, workspace_fd,
+                            sp_landlock_rights(SP_PATH_WORKSPACE));
+    if (r == 0 && syscall(SYS_landlock_restrict_self, shared.set.fd, 0) != 0)
+        r = -errno;
+    sp_sanitizer_confined();
+    if (r == 0)
+        shared.whole = true;
+    else
+        shared_drop();
+    return r;
 }
 
 /* The same rules as a second, inner domain: what is in it may signal only what is in it. */
 int sp_landlock_command(int abi, const char *workspace, int workspace_fd, const char *shell,
                         const char *added, bool own_root)
 {
-    return sp_landlock_cell(abi, workspace, workspace_fd, shell, added, own_root);
+    if (!shared.whole) {
+        int r = sp_landlock_cell(abi, workspace, workspace_fd, shell, added, own_root);
+        shared_drop();
+        return r;
+    }
+    struct set last = shared.set;
+    shared.set.fd = -1;
+    shared.whole = false;
+    return set_enforce(&last, 0);
 }
 
 int sp_landlock_registry(int abi, const char *folder)

@@ -73,15 +73,15 @@ static int verify_caps(const int *keep, int n)
     if (capng_get_caps_process() != 0)
         return -EIO;
     for (unsigned cap = 0; cap < 64; cap++) {
-        int bound = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
-        if (bound < 0)
-            break; /* past the kernel's last */
         bool ok = kept(keep, n, cap);
         if (!ok && (capng_have_capability(CAPNG_EFFECTIVE, cap) ||
                     capng_have_capability(CAPNG_PERMITTED, cap) ||
-                    capng_have_capability(CAPNG_INHERITABLE, cap) || (bound == 1 && !nnp)))
+                    capng_have_capability(CAPNG_INHERITABLE, cap)))
             return -EPERM;
-        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
+        if (!ok && !nnp && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1) /* -1: past the last */
+            return -EPERM;
+        /* The kernel holds none that isn't permitted and inheritable. */
+        if (ok && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
             return -EPERM;
     }
     return 0;

@@ -164,25 +164,31 @@ static bool inside(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* What is at the path must still be the folder that main opened. */
-static int take_workspace(struct view *v, int workspace_fd, int *tree)
+/* What is at the path must still be the folder that main opened. Without a path it is the folder.
+ */
+static int take_workspace(struct view *v, int workspace_fd, const char *path, int *tree)
 {
+    const char *name = path != NULL ? path : "the workspace";
+    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW;
     struct stat is_now, was;
     view_as_user(v, true);
-    *tree = open_tree(AT_FDCWD, v->c->workspace,
-                      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+    *tree = path != NULL ? open_tree(AT_FDCWD, path, how)
+                         : open_tree(workspace_fd, "", how | AT_EMPTY_PATH);
     int err = errno;
     view_as_user(v, false);
     if (*tree < 0)
-        return view_fail(v->e, -err, "copying the mount of", v->c->workspace);
-    if (fstat(*tree, &is_now) != 0 || fstat(workspace_fd, &was) != 0)
-        return view_fail(v->e, -errno, "looking at", v->c->workspace);
-    if (is_now.st_dev != was.st_dev || is_now.st_ino != was.st_ino)
-        return view_fail(v->e, -ESTALE, "finding the workspace again at", v->c->workspace);
+        return view_fail(v->e, -err, "copying the mount of", name);
     struct mount_attr a = {.attr_set = PLAIN_DATA};
-    if (mount_setattr(*tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) != 0)
-        return view_fail(v->e, -errno, "setting flags of", v->c->workspace);
-    return 0;
+    int r = 0;
+    if (fstat(*tree, &is_now) != 0 || fstat(workspace_fd, &was) != 0)
+        r = view_fail(v->e, -errno, "looking at", name);
+    else if (is_now.st_dev != was.st_dev || is_now.st_ino != was.st_ino)
+        r = view_fail(v->e, -ESTALE, "finding the workspace again at", name);
+    else if (mount_setattr(*tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) != 0)
+        r = view_fail(v->e, -errno, "setting flags of", name);
+    if (r != 0)
+        close(*tree);
+    return r;
 }
 
 static int reopen_workspace(struct view *v, int workspace_fd)
@@ -200,7 +206,8 @@ static int reopen_workspace(struct view *v, int workspace_fd)
     return r == 0 ? 0 : view_fail(v->e, r, "opening", v->c->workspace);
 }
 
-static int build(struct view *v, int tree)
+/* All but the workspace. */
+static int build(struct view *v)
 {
     struct walk w = {v, false};
     int r = sp_landlock_each(v->c->command_paths, one_rule, &w);
@@ -217,36 +224,72 @@ static int build(struct view *v, int tree)
         r = view_mask(v, v->c->binary);
     if (r == 0)
         r = view_masks_end(v);
-    if (r == 0)
-        r = view_attach(v, tree, v->c->workspace, true);
-    if (r == 0 && !inside("/dev", v->c->workspace))
-        r = view_set_attr(v, "/dev", MOUNT_ATTR_RDONLY);
-    if (r == 0)
-        r = view_set_attr(v, "/", MOUNT_ATTR_RDONLY);
     return r;
+}
+
+static struct view view_of(const struct sp_config *c, int root, struct sp_view_error *e)
+{
+    *e = (struct sp_view_error){0};
+    return (struct view){.c = c,
+                         .e = e,
+                         .root = root,
+                         /* by a user namespace they were taken before */
+                         .switches = c->switch_uid && !c->user_ns};
+}
+
+int sp_view_begin(const struct sp_config *c, int *root, struct sp_view_error *e)
+{
+    struct view v = view_of(c, -1, e);
+    mode_t mask = umask(0);
+    int r = view_new_root(e, &v.root);
+    if (r == 0)
+        r = build(&v);
+    if (r == 0)
+        r = view_pivot(e, v.root);
+    umask(mask);
+    if (r != 0 && v.root >= 0)
+        close(v.root);
+    *root = r == 0 ? v.root : -1;
+    return r;
+}
+
+int sp_view_end(const struct sp_config *c, int root, int tree, int workspace_fd,
+                struct sp_view_error *e)
+{
+    struct view v = view_of(c, root, e);
+    mode_t mask = umask(0);
+    int r = view_attach(&v, tree, c->workspace, true);
+    if (r == 0 && !inside("/dev", c->workspace))
+        r = view_set_attr(&v, "/dev", MOUNT_ATTR_RDONLY);
+    if (r == 0)
+        r = view_set_attr(&v, "/", MOUNT_ATTR_RDONLY);
+    if (r == 0)
+        r = reopen_workspace(&v, workspace_fd);
+    umask(mask);
+    close(root);
+    close(tree);
+    return r;
+}
+
+int sp_view_tree(const struct sp_config *c, int workspace_fd, const char *path,
+                 struct sp_view_error *e)
+{
+    struct view v = view_of(c, -1, e);
+    int tree = -1;
+    int r = take_workspace(&v, workspace_fd, path, &tree);
+    return r == 0 ? tree : r;
 }
 
 int sp_view_enter(const struct sp_config *c, int workspace_fd, struct sp_view_error *e)
 {
-    struct view v = {.c = c, .e = e, .root = -1};
-    v.switches = c->switch_uid && !c->user_ns; /* by a user namespace: taken before */
-    int tree = -1;
-    *e = (struct sp_view_error){0};
-    mode_t mask = umask(0);
-    int r = take_workspace(&v, workspace_fd, &tree);
+    int root = -1;
+    int tree = sp_view_tree(c, workspace_fd, c->workspace, e); /* while the old root is there */
+    if (tree < 0)
+        return tree;
+    int r = sp_view_begin(c, &root, e);
     if (r == 0)
-        r = view_new_root(e, &v.root);
-    if (r == 0)
-        r = build(&v, tree);
-    if (r == 0)
-        r = view_pivot(e, v.root);
-    if (r == 0)
-        r = reopen_workspace(&v, workspace_fd);
-    umask(mask);
-    if (v.root >= 0)
-        close(v.root);
-    if (tree >= 0)
-        close(tree);
+        return sp_view_end(c, root, tree, workspace_fd, e);
+    close(tree);
     return r;
 }
 

@@ -168,6 +168,7 @@ int box_prepare(const struct settings *s, struct sp_config *c, int *workspaces_f
     c->retention_ms = s->retention;
     c->sweep_interval_ms = s->sweep_interval;
     c->cell_idle_ms = s->cell_idle;
+    c->spare_cells = (uint32_t)s->spare_cells; /* the table bounds it */
     c->log_json = s->log_json != 0;
     sp_log_as_json(c->log_json);
     if (read_keys(s->api_key, c, err, errlen) != 0 || box_choose_ids(s, c, err, errlen) != 0 ||

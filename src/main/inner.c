@@ -10,11 +10,11 @@
 
 int main(int argc, char **argv)
 {
-    const char *role = argc == 2 && strncmp(argv[1], "--role=", 7) == 0 ? argv[1] + 7 : "";
-    bool cell = strcmp(role, "cell") == 0;
-    if (!cell && strcmp(role, "broker") != 0)
+    char *role = argc == 2 && strncmp(argv[1], "--role=", 7) == 0 ? argv[1] + 7 : argv[0];
+    bool broker = strcmp(role, "broker") == 0, idle = strcmp(role, "idle") == 0;
+    if (!broker && !idle && strcmp(role, "cell") != 0)
         return 2;
-    (void)prctl(PR_SET_NAME, cell ? "sp-cell" : "sp-broker");
-    sp_log_init(role, SP_LOG_INFO);
-    return cell ? sp_cell_main() : sp_broker_main();
+    (void)prctl(PR_SET_NAME, broker ? "sp-broker" : idle ? "sp-idle" : "sp-cell");
+    sp_log_init(broker ? "broker" : "cell", SP_LOG_INFO);
+    return broker ? sp_broker_main() : idle ? sp_idle_main(role) : sp_cell_main();
 }

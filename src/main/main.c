@@ -92,7 +92,7 @@ static int check(int argc, char **argv)
     return r < 0 ? refused(err) : r;
 }
 
-static int run_role(const char *name)
+static int run_role(char *name)
 {
     static const struct {
         const char *name, *title;
@@ -107,6 +107,11 @@ static int run_role(const char *name)
         (void)prctl(PR_SET_NAME, roles[i].title);
         sp_log_init(roles[i].name, SP_LOG_INFO);
         return roles[i].run();
+    }
+    if (strcmp(name, "idle") == 0) {
+        (void)prctl(PR_SET_NAME, "sp-idle");
+        sp_log_init("cell", SP_LOG_INFO);
+        return sp_idle_main(name);
     }
     return refused("there is no such role.");
 }

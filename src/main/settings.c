@@ -79,6 +79,7 @@ static const struct setting table[] = {
     {"RUNBOX_RETENTION", DURATION, AT(retention), "0", 0, 3650 * DAY, "a workspace unused for so long is removed; 0 never"},
     {"RUNBOX_SWEEP_INTERVAL", DURATION, AT(sweep_interval), "10m", 100, DAY, "between looks for those"},
     {"RUNBOX_CELL_IDLE", DURATION, AT(cell_idle), "60s", 100, DAY, "an identity's process is kept without work"},
+    {"RUNBOX_SPARE_CELLS", NUMBER, AT(spare_cells), "1", 0, 8, "processes kept ready for identities without one"},
     {"RUNBOX_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},
     {"RUNBOX_MAX_TIMEOUT", DURATION, AT(max_timeout), "24h", 1, 365 * DAY, "that a command may ask for"},
     {"RUNBOX_MAX_OUTPUT", SIZE, AT(max_output), "1MiB", 1, 64ull << 20, "kept of each of stdout and stderr"},

@@ -31,7 +31,7 @@ struct settings {
     /* the box */
     const char *api_key, *root, *registry_user;
     uint64_t uid_min, uid_max, max_running, queue, quota;
-    uint64_t retention, sweep_interval, cell_idle, log_json;
+    uint64_t retention, sweep_interval, cell_idle, spare_cells, log_json;
 };
 
 /* Reads the environment. 0, or -1 with a sentence in err (REFUSAL_MAX). warn gets foreign names. */

@@ -12,7 +12,7 @@ LOOK = """id; pwd; env | sort; ls -la / /dev /tmp /var "$(dirname "$PWD")"; umas
 sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //' /proc/self/mountinfo | sort
 grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|NSpid|Shd|Sig)' /proc/self/status
 ls -l /proc/self/fd | cut -d' ' -f9-; tr '\\0' ' ' < /proc/1/cmdline; cat /proc/1/comm
-touch /x /dev/x /usr/x; ls /proc | grep -c '^[0-9]'; ls -la ."""
+touch /x /dev/x /usr/x; ls /proc | grep -v '^[0-9]'; ls -la ."""
 
 
 def idle(b):

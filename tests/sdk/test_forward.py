@@ -55,7 +55,8 @@ def go():
     return [tools.OUT / "forward-gin"]
 
 
-APPS = {"flask": lambda: python("flask_app.py"), "fastapi": lambda: python("fastapi_app.py"), "express": node, "gin": go}
+APPS = {"flask": lambda: python("flask_app.py"), "fastapi": lambda: python("fastapi_app.py"), "express": node,
+        "gin": go}
 
 
 @pytest.fixture(scope="module", params=APPS)

@@ -147,12 +147,13 @@ def afl(name, seconds):
     folder = build(BUILD / "afl", "afl-clang-fast", "-fsanitize=fuzzer", "", options=SANITIZE, names=[name])
     out = BUILD / "afl-out" / name
     shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
     words = ROOT / f"fuzz/{name}.dict"
     env = os.environ | {"AFL_NO_UI": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "AFL_SKIP_CPUFREQ": "1",
                         "AFL_NO_AFFINITY": "1"}
     subprocess.run(["afl-fuzz", "-i", CORPUS / name, "-o", out, "-V", str(seconds), "-m", "none", "-t", "5000+",
                     *(["-x", words] if words.exists() else []), "--", folder / f"fuzz_{name}"], env=env, check=True,
-                   stdout=subprocess.DEVNULL)
+                   stdout=open(BUILD / f"{name}.afl.log", "w"))
     stats = dict(re.findall(r"(\w+)\s+: (.*)", (out / "default/fuzzer_stats").read_text()))
     print("afl: " + json.dumps({k: stats[k] for k in ("execs_done", "corpus_count", "saved_crashes", "saved_hangs",
                                                       "bitmap_cvg")}))

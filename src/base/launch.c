@@ -144,12 +144,13 @@ NO_SANITIZE static int outer(void *arg)
 
 /* Nothing, but under a sanitizer its options: a role that can't find them would
  * report leaks of a kind that the tests turn off. */
-static char **child_env(char *room[4])
+static char **child_env(char *room[5])
 {
     int n = 0;
 #ifdef SP_SANITIZE
-    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
+                                        "TSAN_OPTIONS"};
+    for (int i = 0; i < 4; i++) {
         const char *v = getenv(names[i]);
         char *pair = NULL;
         if (v != NULL && asprintf(&pair, "%s=%s", names[i], v) >= 0)
@@ -212,7 +213,7 @@ pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
                        const struct sp_role_ns *ns)
 {
     char name[] = "sallyport", option[32];
-    char *argv[] = {name, option, NULL}, *env_room[4];
+    char *argv[] = {name, option, NULL}, *env_room[5];
     int len = snprintf(option, sizeof option, "--role=%s", role);
     if (len < 0 || (size_t)len >= sizeof option || n < 0 || n > SP_FDMAP_MAX)
         return -EINVAL;

@@ -24,9 +24,16 @@
 
 #ifdef SP_SANITIZE
 /* The child never returns, which would leave its frames poisoned for the next one. */
-#define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
+#define NO_SANITIZE __attribute__((no_sanitize("address", "undefined", "thread")))
 #else
 #define NO_SANITIZE
+#endif
+
+#ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer's own clone takes the child for one with a memory of its own, and would believe
+ * from then on that the thread synchronises with nobody. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+#define clone __clone
 #endif
 
 struct child {

@@ -8,13 +8,14 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef SP_SANITIZE
-static int confined;
+static atomic_int confined;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {

@@ -15,7 +15,7 @@ from .http import Closed, Conn, quote
 START_WAIT = 20.0
 STOP_WAIT = 60.0
 LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:([0-9]+)")
-SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:|Sanitizer:DEADLYSIGNAL|AddressSanitizer")
+SANITIZER = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|Sanitizer:DEADLYSIGNAL|AddressSanitizer")
 PIDS_MAX = 1500
 
 

@@ -7,6 +7,7 @@ the Debian package that it came from, and, for what is linked at the start, the 
 SOURCE_DATE_EPOCH's. Trusts the build folder and dpkg."""
 import argparse
 import functools
+import gzip
 import hashlib
 import json
 import os
@@ -40,43 +41,58 @@ def owners():
 
 def linked(build):
     """The libraries from outside the tree that go into the daemon's files: paths as the linker had them."""
-    rules = re.findall(r"^build (src/\S+): c_LINKER [^|\n]*\| ([^\n]*)\n LINK_ARGS = ([^\n]*)",
-                       (build / "build.ninja").read_text(), re.M)
+    ninja = (build / "build.ninja").read_text()
+    rules = re.findall(r"^build (src/\S+): c_LINKER [^|\n]*\| ([^\n]*)\n LINK_ARGS = ([^\n]*)", ninja, re.M)
     paths = {pathlib.Path(p) for _, inputs, _ in rules for p in inputs.split() if re.search(r"\.(a|so)$", p)}
     outside = {p.resolve() for p in paths if p.is_absolute()}
     if any("-static" in args for _, _, args in rules):  # libc is in it too: the small binary's, or all of it
-        compiler = os.environ.get("CC", "gcc")
-        outside |= {pathlib.Path(said(compiler, f"-print-file-name={n}").strip()).resolve() for n in ("libc.a", "libgcc.a")}
+        compiler = re.search(r"^rule c_LINKER\n command = (.*?) \$ARGS", ninja, re.M)[1].split()
+        outside |= {pathlib.Path(said(*compiler, f"-print-file-name={n}").strip()).resolve() for n in ("libc.a", "libgcc.a")}
     loaded = subprocess.run(["ldd", build / "sallyport"], capture_output=True, text=True, check=False).stdout
     outside = {p for p in outside if p.suffix == ".a"} | {pathlib.Path(p).resolve() for p in re.findall(r"(/\S+) \(0x", loaded)}
     return sorted(p for p in outside if p.name != "libm.so")  # a linker script
 
 
+def unpacked(root, package):
+    """As dpkg-query would say it, of a package that was only unpacked: by its own changelogs. The first line of one
+    is `source (version) ...`; that of a rebuild for one architecture has a file of its own."""
+    changes = sorted((root / "usr/share/doc" / package).glob("changelog.Debian*.gz"), key=lambda p: -len(p.name))
+    heads = [gzip.open(p, "rt", encoding="utf-8").readline() for p in changes]
+    (source, version), (_, source_version) = (re.match(r"(\S+) \(([^)]+)\)", heads[n]).groups() for n in (0, -1))
+    return [package, version, source, source_version]
+
+
 def package_of(path):
-    """(package, version, source, source's version) as dpkg knows it; by the name it has without /usr too."""
-    for name in (str(path), str(path).removeprefix("/usr")):
+    """(package, version, source, source's version). What a cross build takes from its sysroot has the name of the
+    package that has the same file here."""
+    root, _, inside = str(path).rpartition("/sysroot/")
+    here = re.sub(r"/[a-z0-9_]+-linux-gnu/", f"/{said('gcc', '-print-multiarch').strip()}/", "/" + inside) if root else str(path)
+    for name in (here, here.removeprefix("/usr")):
         if name in owners():
-            return said("dpkg-query", "-W", "-f", "${Package} ${Version} ${source:Package} ${source:Version}", owners()[name]).split()
+            package = owners()[name]
+            if root:
+                return unpacked(pathlib.Path(root) / "sysroot", package.split(":")[0])
+            return said("dpkg-query", "-W", "-f", "${Package} ${Version} ${source:Package} ${source:Version}", package).split()
     return None
 
 
-def deb(name, version, source, source_version, **more):
-    query = urllib.parse.urlencode({"arch": said("dpkg", "--print-architecture").strip(), "distro": "debian-12"})
+def deb(name, version, source, source_version, arch, **more):
+    query = urllib.parse.urlencode({"arch": arch, "distro": "debian-12"})
     purl = f"pkg:deb/debian/{name}@{urllib.parse.quote(version, safe='')}?{query}"
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
             "properties": [{"name": "debian:source", "value": f"{source} {source_version}"}, *more.pop("properties", [])], **more}
 
 
-def component(path, build):
+def component(path, build, arch):
     how = [{"name": "sallyport:linked", "value": "static" if path.suffix == ".a" else "shared"},
            {"name": "sallyport:file", "value": path.name}]
     hashes = [{"alg": "SHA-256", "content": sha256(path)}]
     found = package_of(path)
     if found:
-        return deb(*found, hashes=hashes, properties=how)
+        return deb(*found, arch, hashes=hashes, properties=how)
     if path.is_relative_to((build / "libh2o").resolve()):  # made from Debian's source package
         version = next((build / "libh2o").glob("h2o_*.dsc")).stem.partition("_")[2]
-        return deb("h2o", version, "h2o", version, hashes=hashes, properties=how)
+        return deb("h2o", version, "h2o", version, arch, hashes=hashes, properties=how)
     raise SystemExit(f"sbom: no package has {path}")
 
 
@@ -86,15 +102,17 @@ def installed(root):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.M))
         if fields.get("Status", "").endswith(" installed"):
             source, _, version = fields.get("Source", fields["Package"]).partition(" ")
-            yield deb(fields["Package"], fields["Version"], source, version.strip("()") or fields["Version"])
+            yield deb(fields["Package"], fields["Version"], source, version.strip("()") or fields["Version"],
+                      fields["Architecture"])
 
 
 def bill(build, root):
     binary = build / "sallyport"
+    arch = {0x3e: "amd64", 0xb7: "arm64"}[binary.read_bytes()[18]]  # e_machine
     ours = {"type": "application", "bom-ref": "sallyport", "name": "sallyport",
-            "version": said(str(binary), "--version").split()[1], "licenses": [{"license": {"id": "MIT"}}],
+            "version": re.search(r'-DSP_VERSION="([^"]+)"', (build / "build.ninja").read_text())[1], "licenses": [{"license": {"id": "MIT"}}],
             "hashes": [{"alg": "SHA-256", "content": sha256(binary)}]}
-    parts = {c["bom-ref"] + c["properties"][-1]["value"]: c for c in (component(p, build) for p in linked(build))}
+    parts = {c["bom-ref"] + c["properties"][-1]["value"]: c for c in (component(p, build, arch) for p in linked(build))}
     for c in parts.values():  # one package may have several of the files
         c["bom-ref"] += "#" + c["properties"][-1]["value"]
     image = list(installed(root)) if root else []

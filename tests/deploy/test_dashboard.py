@@ -1,15 +1,19 @@
 """The dashboard and the alerts: expressions that Prometheus parses, of series that a real box has, with labels
 that those have; and alerts that go off for what they are about and for nothing else."""
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
+import urllib.parse
+import urllib.request
 
 import pytest
 import yaml
 
-from harness.box import Box
+from harness import procs
+from harness.box import KEY, Box
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -73,6 +77,64 @@ def test_their_series_exist(series):
             assert set(re.split(r", *", by[0])) <= known if by else True, expr
     shown = {n for n in series if not n.endswith(("_sum", "_count"))} - {"sallyport_start_time_seconds"}
     assert used - {"sallyport_requests_aborted_total"} == shown - {"sallyport_requests_aborted_total"}
+
+
+def listening_port(pid):
+    """Of a process that was told to take any."""
+    inodes = set()
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(fd)))
+        except FileNotFoundError:
+            continue
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and words[9] in inodes:
+            return int(words[1].split(":")[1], 16)
+    return None
+
+
+@pytest.fixture(scope="module", name="prometheus")
+def fixture_prometheus(tmp_path_factory):
+    """Prometheus, with the alerts, that scrapes a box as docs/deployment.md tells. A function that queries it."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    box = Box().wait_up()
+    (folder / "key").write_text(KEY)
+    (folder / "prometheus.yml").write_text(yaml.safe_dump({
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(RULES)],
+        "scrape_configs": [{"job_name": "sallyport", "authorization": {"credentials_file": str(folder / "key")},
+                            "static_configs": [{"targets": [f"127.0.0.1:{box.port}"]}]}]}))
+    with open(folder / "log", "wb") as log:
+        daemon = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                                   "--web.listen-address=127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def ask(what, **query):
+        url = f"http://127.0.0.1:{port}/api/v1/{what}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return json.load(answer)["data"]
+    try:
+        port = procs.wait_for("Prometheus listens", lambda: listening_port(daemon.pid), 60)
+        for n in range(3):
+            box.sh("true")
+            box.download("none")
+            box.upload(f"f{n}", b"x")
+        procs.wait_for("it has scraped the box twice", lambda: any(float(r["value"][1]) >= 2 for r in ask(
+            "query", query='count_over_time(sallyport_commands_total{outcome="exited"}[5m]) > 1')["result"]), 60)
+        yield ask
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+        box.stop()
+
+
+def test_a_real_prometheus_answers(prometheus):
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            expr = target["expr"].replace("$__rate_interval", "5m").replace("$job", ".*").replace("$instance", ".*")
+            found = prometheus("query", query=expr)["result"]
+            assert found, (panel["title"], expr)
+    assert {r["health"] for g in prometheus("rules")["groups"] for r in g["rules"]} == {"ok"}
+    assert prometheus("alerts")["alerts"] == []
 
 
 def test_variables_and_places():

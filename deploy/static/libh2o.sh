@@ -1,7 +1,7 @@
 #!/bin/sh
 # libh2o.sh OUT: libh2o's event loop as OUT/libh2o-evloop.a with OUT/include, from Debian's source
 # package, which apt checks against the archive's key. Debian ships the shared library alone. Only
-# what the front's objects ask for ends up in the daemon: sockets, timers, memory. Trusts the archive.
+# what the front's objects ask for ends up in the daemon: sockets, timers, memory. CC and AR: a cross compiler's. Trusts the archive.
 set -eu
 out=$1
 mkdir -p "$out/apt/lists/partial" "$out/apt/cache/archives/partial"
@@ -24,7 +24,13 @@ rm -rf "$out"/h2o-* "$out"/h2o_*
 (cd "$out" && apt source h2o) >"$out/source.log"
 src=$(echo "$out"/h2o-*/)
 
-hardening="-fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
+# The processor's own marks for where a jump may land.
+case $(${CC:-gcc} -dumpmachine) in
+x86_64*) landing=-fcf-protection=full ;;
+aarch64*) landing=-mbranch-protection=standard ;;
+*) landing="" ;;
+esac
+hardening="-fPIE -fstack-protector-strong -fstack-clash-protection $landing
 -ftrivial-auto-var-init=zero -fno-delete-null-pointer-checks -fno-strict-overflow -fno-strict-aliasing
 -fvisibility=hidden -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -ffunction-sections -fdata-sections"
 cd "$out"
@@ -37,7 +43,7 @@ for name in common/memory common/socket common/string common/time common/timeout
 done
 ${CC:-gcc} -c -w -O2 -g -D_GNU_SOURCE $hardening -o cloexec.o "$src/deps/cloexec/cloexec.c"
 rm -f libh2o-evloop.a
-ar rcs libh2o-evloop.a memory.o socket.o string.o time.o timeout.o multithread.o cloexec.o
+${AR:-ar} rcs libh2o-evloop.a memory.o socket.o string.o time.o timeout.o multithread.o cloexec.o
 rm -rf include
 cp -r "$src/include" include
 touch done

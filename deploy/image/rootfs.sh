@@ -1,6 +1,7 @@
 #!/bin/sh
 # rootfs.sh OUT FILE: the root of the contract image in OUT: busybox, its names, and the static FILE.
-# Runs in a Debian with busybox-static, or with a package source to get it from. Trusts both.
+# Runs in a Debian with busybox-static, or with a package source to get it from; BUSYBOX names another one than
+# the machine's own, for another processor. Trusts all of them.
 set -eu
 out=$1
 file=$2
@@ -8,7 +9,7 @@ if [ ! -x /bin/busybox ] && [ "${PACKAGES:-yes}" = yes ]; then
     apt-get update -q && apt-get install -qy --no-install-recommends busybox-static
 fi
 mkdir -p "$out/bin" "$out/usr/local/bin" "$out/etc" "$out/proc" "$out/sys" "$out/dev" "$out/run"
-install -m 0755 /bin/busybox "$out/bin/busybox"
+install -m 0755 "${BUSYBOX:-/bin/busybox}" "$out/bin/busybox"
 for name in $(/bin/busybox --list); do
     [ "$name" = busybox ] || ln -sf busybox "$out/bin/$name"
 done

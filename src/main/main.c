@@ -1,7 +1,9 @@
 /* main.c: the command line. `sallyport seat` becomes main, the process that starts and watches the
  * others; `--role=X` is how main and the broker start them. Trusts its arguments and environment.
  */
+#include "main/guest.h"
 #include "main/inner.h"
+#include "main/supervise.h"
 #include "main/supervise.h"
 
 #include "sallyport/log.h"
@@ -25,6 +27,7 @@ static int usage(FILE *out, int status)
           "       sallyport policy     check policy files, show the built-in ones\n"
           "       sallyport health [URL]  ask a seat, or http://ADDRESS:PORT or unix:PATH, for "
           "/healthz\n"
+          "       sallyport guest [seat|box]  be the first process of a virtual machine\n"
           "       sallyport --help | --version\n\n"
           "Settings come from the environment; an empty one is as if it weren't there:\n",
           out);
@@ -118,6 +121,10 @@ static int run_role(char *name)
 
 int main(int argc, char **argv)
 {
+    if (argc > 0 && guest_is_init(argv[0])) /* there are no devices yet */
+        return guest(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "guest") == 0)
+        return guest(argc - 2, argv + 2);
     if (!open_standard_streams())
         return USAGE_STATUS;
     if (argc >= 2 && strcmp(argv[1], "policy") == 0)

@@ -179,6 +179,14 @@ static void may_hold(struct sp_config *c, struct sp_plan *plan)
     plan->held = c->held;
 }
 
+/* What commands leave in memory counts on: /tmp and /dev/shm together must not be all that they may
+ * have, or the next command, which could remove it, would be ended as it starts. */
+static void leave_room(struct sp_config *c)
+{
+    if (c->cgroup_memory && c->limit_memory != 0 && c->tmp_bytes > c->limit_memory / 4)
+        c->tmp_bytes = c->limit_memory / 4;
+}
+
 static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool check,
                    char *const *envp, char *err, size_t errlen)
 {
@@ -208,6 +216,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
     if (can_end_trees(&s->cfg, err, errlen) != 0)
         return -1;
     make_cgroup(s, plan);
+    if (set.tmp_size == 0)
+        leave_room(&s->cfg);
     bound_the_walk(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;

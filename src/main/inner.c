@@ -5,8 +5,28 @@
 #include "sallyport/log.h"
 #include "sallyport/role.h"
 
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
+
+/* Of libcap-ng's capng_change_id, which nobody here calls: libc's own would bring its name services
+ * along, with their files and sockets: 100 KB. */
+struct passwd *getpwuid(uid_t uid)
+{
+    (void)uid;
+    errno = ENOSYS;
+    return NULL;
+}
+
+int initgroups(const char *user, gid_t group)
+{
+    (void)user;
+    (void)group;
+    errno = ENOSYS;
+    return -1;
+}
 
 int main(int argc, char **argv)
 {

@@ -132,9 +132,10 @@ static bool read_env_file(void)
         line[n - 1] = line[n - 1] == '\n' ? '\0' : line[n - 1];
         if (line[0] == '\0' || line[0] == '#')
             continue;
-        bool pair = line[0] != '=' && strchr(line, '=') != NULL;
-        char *copy = pair ? strdup(line) : NULL; /* kept, as putenv wants it */
-        ok = copy != NULL && putenv(copy) == 0;
+        char *equals = strchr(line, '=');
+        if (equals != NULL)
+            *equals = '\0';
+        ok = equals != NULL && setenv(line, equals + 1, 1) == 0; /* which wants a name */
         if (!ok)
             sp_log(SP_LOG_ERROR, ENV_FILE " has a line that isn't NAME=VALUE");
     }

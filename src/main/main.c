@@ -4,7 +4,6 @@
 #include "main/guest.h"
 #include "main/inner.h"
 #include "main/supervise.h"
-#include "main/supervise.h"
 
 #include "sallyport/log.h"
 

@@ -32,8 +32,7 @@ aarch64*) landing=-mbranch-protection=standard ;;
 esac
 hardening="-fPIE -fstack-protector-strong -fstack-clash-protection $landing
 -ftrivial-auto-var-init=zero -fno-delete-null-pointer-checks -fno-strict-overflow -fno-strict-aliasing
--fvisibility=hidden -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -ffunction-sections -fdata-sections
--fno-asynchronous-unwind-tables -fno-unwind-tables"
+-fvisibility=hidden -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -ffunction-sections -fdata-sections"
 cd "$out"
 for name in common/memory common/socket common/string common/time common/timeout common/multithread; do
     object=$(basename "$name").o

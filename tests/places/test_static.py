@@ -1,9 +1,10 @@
 """The static file: what it is made of. That it serves is what the contract tests show, run with it."""
+import re
 import struct
 
 from harness import names
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 0x6474e551, 0x6474e552
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 0x6474e550, 0x6474e551, 0x6474e552
 DT_NEEDED, DT_TEXTREL, DT_FLAGS_1 = 1, 22, 0x6ffffffb
 DF_1_NOW, DF_1_PIE = 1, 0x08000000
 PF_X, PF_W = 1, 2
@@ -42,3 +43,11 @@ def test_it_is_stripped_and_has_the_stack_protector():
     assert not names_ & {b".symtab", b".debug_info"}, names_
     assert b"*** stack smashing detected ***" in data or b"stack smashing detected" in data
     assert b"buffer overflow detected" in data
+
+
+def test_nothing_unwinds():
+    """It has no tables for that."""
+    data = names.STATIC.read_bytes()
+    assert PT_GNU_EH_FRAME not in {kind for kind, _, _ in segments(data)}
+    for path in (names.ROOT / "src").rglob("*.c"):
+        assert not re.search(r"\bpthread_(exit|cancel)\s*\(|\bbacktrace\s*\(", path.read_text()), path

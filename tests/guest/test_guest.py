@@ -10,7 +10,7 @@ from harness import names
 from harness.machine import USUAL
 
 sys.path.insert(0, str(names.ROOT / "tests" / "sdk"))
-from test_conformance import TABLE, fill, fits  # noqa: E402
+from test_conformance import cases, run  # noqa: E402
 
 MACHINE = {"line": f"{USUAL} SALLYPORT_MAX_MEMORY=100MiB SALLYPORT_MAX_UPLOAD=20MiB"}
 
@@ -27,11 +27,13 @@ def client(machine):
     p = subprocess.Popen(["/usr/bin/python3", names.ROOT / "tests/sdk/drive.py", f"http://127.0.0.1:{machine.port}"],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
 
-    def ask(op, **args):
-        p.stdin.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
-        p.stdin.flush()
-        return json.loads(p.stdout.readline())
-    yield ask
+    class Client:
+        @staticmethod
+        def ask(op, **args):
+            p.stdin.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
+            p.stdin.flush()
+            return json.loads(p.stdout.readline())
+    yield Client
     p.stdin.close()
     p.wait(60)
     p.stdout.close()
@@ -44,17 +46,12 @@ def test_layers(machine):
     assert " error " not in machine.log()
 
 
-@pytest.mark.parametrize("case", TABLE["cases"], ids=[c["name"] for c in TABLE["cases"]])
+@cases("seat")
 def test_contract(client, machine, case):
     """The table that the clients are held to."""
-    box = "box-" + case["name"].replace(" ", "-")
+    box = "box-" + case["name"].replace(" ", "-").replace("'", "")
     assert machine.run(f"mkdir {box}")["exit_code"] == 0
-    known = {"$box": box}
-    for step in case["steps"]:
-        want, got = fill(step["want"], known), client(step["op"], **fill(step["args"], known))
-        assert fits(want, got), (step, got)
-        if "save" in step:
-            known[f"${step['save']}-saved"] = got[step["save"]]
+    run(client, case, box)
 
 
 def test_a_command_is_shut_in(machine):
@@ -82,7 +79,7 @@ def test_memory_has_a_limit(machine):
 
 def test_what_stays_in_memory_leaves_room(machine):
     """A command that fills /tmp and /dev/shm doesn't take the next one's memory."""
-    r = machine.run("for f in /tmp/x /dev/shm/x; do dd if=/dev/zero of=$f bs=1M count=40; done 2>&1 | grep -c "No space left"; df -k /tmp /dev/shm | awk 'NR > 1 { print $2 }'")
+    r = machine.run("for f in /tmp/x /dev/shm/x; do dd if=/dev/zero of=$f bs=1M count=40; done 2>&1 | grep -c left; df -k /tmp /dev/shm | awk 'NR > 1 { print $2 }'")
     assert r["stdout"].split() == ["2", str(25 << 10), str(25 << 10)], r
     assert machine.run("rm /tmp/x /dev/shm/x; echo ok")["stdout"] == "ok\n"
 

@@ -52,6 +52,13 @@ def test_units_are_well_formed():
     assert complaints == []
 
 
+@pytest.mark.parametrize("kind", ["box", "seat"])
+def test_a_command_cannot_stop_the_service(kind):
+    """systemd's own default ends all of a service when the kernel kills one process of it for its memory."""
+    unit = (UNITS / f"sallyport-{kind}.service").read_text()
+    assert "\nOOMPolicy=continue\n" in unit and "\nKillMode=mixed\n" in unit
+
+
 def test_box_is_started_by_its_first_client(room):
     assert room.log("box") == ""
     with room.conn("box") as c:

@@ -250,17 +250,15 @@ static bool exited(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
     sp_tree_end(&x->tree);
-    if ((c->config->cell_ns & CLONE_NEWIPC) != 0)
-        sp_ipc_clear();
     if (ran_out(c))
         x->exit_flags |= SP_EXIT_OOM;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
     x->state = SP_EXEC_IDLE;
     sp_watch_ended(c);
     sp_held_quiet(c);
-    if (x->unheard)
-        return sp_cell_fail(c, x->id, SP_E_OVERLOADED);
-    if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
+    if (x->unheard) {
+        m = (struct sp_msg){.op = SP_OP_FAIL, .id = x->id, .err = SP_E_OVERLOADED};
+    } else if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
         m.exit_code = TIMED_OUT_CODE;
     } else if (WIFSIGNALED(x->status)) {
         m.signal = (uint8_t)WTERMSIG(x->status);
@@ -269,7 +267,11 @@ static bool exited(struct sp_cell *c)
         m.exit_code = WEXITSTATUS(x->status);
     }
     m.duration_us = (x->end_ns - x->spawn.start_ns) / 1000u;
-    return sp_cell_send(c, &m, NULL, 0);
+    bool sent = sp_cell_send(c, &m, NULL, 0);
+    /* While the answer is on its way; nothing is started before this returns. */
+    if ((c->config->cell_ns & CLONE_NEWIPC) != 0)
+        sp_ipc_clear();
+    return sent;
 }
 
 bool sp_exec_children(struct sp_cell *c)

@@ -305,7 +305,8 @@ enum sp_held_answer sp_held_take(struct sp_cell *c, const struct sp_msg *m)
         return SP_HELD_NO;
     bool could = fits(c, m);
     h->asked_ns = sp_now_ns();
-    h->wanted = could && x->end_ns != 0 && h->asked_ns - x->end_ns < SOON_NS;
+    uint64_t pause = h->asked_ns - x->end_ns;
+    h->wanted = could && x->end_ns != 0 && pause >= QUIET_NS && pause < SOON_NS;
     h->due_ns = 0;
     if (could && (h->state == SP_HELD_SPAWNING || h->state == SP_HELD_LOADING)) {
         h->awaited = true; /* sooner than another one would be */

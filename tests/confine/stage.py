@@ -158,8 +158,8 @@ def as_control(plan):
         objects.close()
 
 
-def as_command(plan, off="", env=None):
-    """Through POST /execute, as a client would have it run."""
+def as_command(plan, off="", env=None, before=None, after=None):
+    """Through POST /execute, as a client would have it run. before(daemon), after(daemon): what to do right then."""
     objects = Objects(names.PLANS[plan]["owner"])
     try:
         extra = {names.TEST_DISABLE: off, names.ACCEPT_MISSING: off} if off else {}
@@ -170,10 +170,14 @@ def as_command(plan, off="", env=None):
             pids = [procs.read(p.pid).nspid for p in (d.main, d.role("front"), d.role("broker"), d.role("cell"))]
             if len(d.role("cell").status()["NSpid"].split()) > len(d.main.status()["NSpid"].split()):
                 pids = [1]  # in its own namespace a command meets no other; other numbers are its own processes'
-            before = [d.main.pid, *(d.role(r).pid for r in ("front", "broker", "cell"))]
+            own = [d.main.pid, *(d.role(r).pid for r in ("front", "broker", "cell"))]
+            if before:
+                before(d)
             r = d.run("exec ./probe " + " ".join(arguments(d, objects.name, pids, d.port)), timeout=120)
+            if after:
+                after(d)
             assert r["exit_code"] == 0 and not r["stdout_truncated"], r
-            assert [d.main.pid, *(d.role(r).pid for r in ("front", "broker", "cell"))] == before, d.tail()
+            assert [d.main.pid, *(d.role(r).pid for r in ("front", "broker", "cell"))] == own, d.tail()
             return verdicts(r["stdout"])
         finally:
             close(d)

@@ -11,11 +11,11 @@ import pytest
 
 from harness import names, procs
 from harness.daemon import Daemon
+from harness.held import READY, USED, hold, traced
 
 HELD = "SALLYPORT_HELD_SHELL"
 SCRIPTS = pathlib.Path(__file__).with_name("data") / "held" / "scripts"
 SHELLS = {"dash": "/bin/dash", "bash": "/bin/bash", "ash": "/bin/busybox"}
-READY, USED = "a shell is held", "the held shell has the command"
 # Numbers of processes, how often they were switched, and what depends on when the kernel was asked for memory.
 NUMBERS = re.compile(
     r"^(Pid|PPid|Tgid|Ngid|NSpid|NStgid|NSpgid|NSsid|VmHWM|VmRSS|VmPTE|RssAnon|RssFile|RssShmem|"
@@ -117,25 +117,6 @@ def test_nobody_can_tell(shell):
 
 def held_daemon(start, *, prepare=None, **env):
     return start(prepare=prepare, env={HELD: "on", "SALLYPORT_LOG": "debug", names.SHELL: "/bin/dash", **env})
-
-
-def traced(d):
-    """The held shell, or None. Nothing else below a cell can be traced."""
-    return next((p for p in procs.in_namespace(d.init_pid)
-                 if p.state == "t" and p.status()["TracerPid"] == str(d.role("cell").pid)), None)
-
-
-def hold(d):
-    """The held shell. The first command of all is no reason to hold one, nor are those that come too fast."""
-    def again():
-        d.run(":")
-        ready = d.log().count(READY)
-        try:
-            procs.wait_for("", lambda: d.log().count(READY) > ready, 0.5)
-        except AssertionError:
-            return None
-        return traced(d)
-    return procs.wait_for("a shell is held", again)
 
 
 def test_it_is_one_and_used_once(start):

@@ -160,8 +160,10 @@ void sp_held_drop(struct sp_cell *c)
             return;
         }
     }
-    if (h->state != SP_HELD_NONE)
+    if (h->state != SP_HELD_NONE) {
         kill_it(h);
+        sp_log(SP_LOG_DEBUG, "the held shell is let go");
+    }
     h->awaited = false;
 }
 

@@ -73,10 +73,10 @@ class Pair:
         return {k: settle(d, command, v) if isinstance(v, str) else v for k, v in r.items()}
 
     def last(self):
-        """READY or USED, whichever the log had last."""
+        """READY, USED or what tells of its end, whichever the log had last."""
         with open(self.on.log_path, "rb") as f:
             f.seek(-min(500, os.fstat(f.fileno()).st_size), os.SEEK_END)
-            found = re.findall(f"{READY}|{USED}", f.read().decode())
+            found = re.findall(f"{READY}|{USED}|is let go|was lost", f.read().decode())
         return found[-1] if found else None
 
     def wait_held(self):
@@ -184,9 +184,11 @@ def test_a_script_as_shell_is_never_held(start):
         path.chmod(0o755)
         d.late_env[names.SHELL] = path
     d = held_daemon(start, prepare=script)
-    for _ in range(3):
+
+    def told():
         assert d.run("echo run")["stdout"] == "run\n"
-    procs.wait_for("the log says so", lambda: "held shells: off: it isn't started as it stands there" in d.log())
+        return "held shells: off: it isn't started as it stands there" in d.log()
+    procs.wait_for("the log says so", told)
     assert d.run("echo run")["stdout"] == "run\n" and traced(d) is None
 
 

@@ -170,7 +170,7 @@ static void make_cgroup(struct super *s, struct sp_plan *plan)
  * Landlock keeps it from it. */
 static void may_hold(struct sp_config *c, struct sp_plan *plan)
 {
-#if defined(__x86_64__) && !defined(SP_SANITIZE)
+#ifdef __x86_64__
     bool apart = c->pid_ns || c->have_landlock;
     if (apart && plan->layer[SP_LAYER_SECCOMP].active &&
         getrandom(&c->held, sizeof c->held, 0) != (ssize_t)sizeof c->held)

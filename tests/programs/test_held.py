@@ -211,5 +211,33 @@ def test_with_every_way_to_be_confined(start, plan):
             assert READY not in d.log()
         else:
             hold(d)
-            assert d.run("echo run")["stdout"] == "run\n" and d.log().count(USED) == 1
+            used = d.log().count(USED)
+            assert d.run("echo run")["stdout"] == "run\n" and d.log().count(USED) == used + 1
         d.stop()
+
+
+NO_PTRACE = """#!/usr/bin/python3
+import ctypes, os, struct, sys
+steps = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 101, 0x06, 0, 0, 0x00050000 | 38, 0x06, 0, 0, 0x7fff0000)
+buf = ctypes.create_string_buffer(steps)
+prog = struct.pack("HxxxxxxQ", 4, ctypes.addressof(buf))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, prog, 0, 0) == 0
+os.execv(os.path.dirname(__file__) + "/real", sys.argv)
+"""
+
+
+def test_where_nothing_may_be_traced(start, tmp_path):
+    """As under an outer filter without ptrace: the plain way, told once."""
+    program = tmp_path / "sallyport"
+    program.write_text(NO_PTRACE)
+    program.chmod(0o755)
+    d = start(binary=program, env={HELD: "on"}, prepare=lambda d: shutil.copy(names.BIN, d.base / "real"))
+
+    def told():
+        assert d.run("echo run")["stdout"] == "run\n"
+        return "held shells: off: Function not implemented" in d.log()
+    procs.wait_for("the log says so", told)
+    for _ in range(3):
+        assert d.run("echo run")["stdout"] == "run\n"
+    assert d.log().count("held shells: off") == 1

@@ -10,9 +10,11 @@ rm -rf "$out/sysroot"
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include="libc6-dev libssl-dev libjansson-dev
     libseccomp-dev libcap-ng-dev libsqlite3-dev zlib1g-dev libarchive-dev" bookworm "$out/sysroot"
 
+# -B and -L: else the cross compiler's own libc comes first, which has none of the archive's security updates.
+lib=$out/sysroot/usr/lib/aarch64-linux-gnu
 cat >"$out/cross.ini" <<END
 [binaries]
-c = ['aarch64-linux-gnu-gcc', '--sysroot=$out/sysroot']
+c = ['aarch64-linux-gnu-gcc', '--sysroot=$out/sysroot', '-B$lib', '-L$lib']
 ar = 'aarch64-linux-gnu-gcc-ar'
 strip = 'aarch64-linux-gnu-strip'
 pkgconfig = 'pkg-config'

@@ -3,12 +3,14 @@ taken, a box that isn't there yet."""
 import os
 import signal
 import socket
+import time
 
 import pytest
 
 from clients import LANGUAGES, Driver
 from harness import procs
 from harness.box import KEY, Box
+from harness.tls import LISTENING, openssl
 
 BOX_ENV = {"RUNBOX_QUEUE": "1"}
 
@@ -33,8 +35,11 @@ def test_once_a_second_is_once_a_second(box_client, many):
 
 
 def test_leaving_kills_the_command(box_client, many):
+    """Printed with -s: how long after the loop was left. Not asserted, as a busy machine takes its time."""
     assert box_client.ask("leave", command="echo first; sleep 60601") == {"text": "first\n"}
+    began = time.monotonic()
     gone(many, "60601")
+    print(f"{box_client.language}: gone {time.monotonic() - began:.3f} s after the client had left")
     assert box_client.ask("execute", command="echo next")["stdout"] == "next\n"
 
 
@@ -112,6 +117,32 @@ def test_a_key_that_is_not_taken(many, language):
         assert (got["error"], got["code"], got["status"]) == ("api", "unauthorized", 401), op
     assert c.ask("health") == {"status": "ok"} and c.ask("ready") == {"ready": True}
     c.close()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_tls(language):
+    """The same on https; where it isn't trusted, nothing is said, the key least of all."""
+    def prepare(d):
+        d.cert, key = d.base / "cert", d.base / "key"
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-keyout", str(key), "-out", str(d.cert), "-subj", "/CN=box", "-addext", "subjectAltName=IP:127.0.0.1")
+        d.late_env |= {"RUNBOX_TLS_CERT": str(d.cert), "RUNBOX_TLS_KEY": str(key)}
+    b = Box(prepare=prepare)
+    try:
+        b.wait_up(LISTENING)
+        url = f"https://127.0.0.1:{int(LISTENING.search(b.log_path.read_bytes())[1])}"
+        c = Driver(language, url, b.cert, key=KEY, who=["tenant-é", "€"])
+        assert c.ask("execute", command="cat f", files={"f": "x" * 300_000})["stdout"] == "x" * 300_000
+        assert c.ask("upload", path="f", size=5_000_000, how="chunked")["size"] == 5_000_000  # the same workspace
+        assert c.ask("stream", command="wc -c <f")["stdout"] == "5000000\n"
+        assert c.ask("pull", path="")["bytes"] > 5_000_000
+        c.close()
+        c = Driver(language, url, key=KEY, who=["alice"])
+        got = c.ask("usage")
+        assert got["error"] == "transport" and "certificate" in got["message"].lower(), got
+        c.close()
+    finally:
+        b.stop()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

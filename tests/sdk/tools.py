@@ -11,6 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "sdk"
 HERE = pathlib.Path(__file__).parent
+# That the Python client is tried with: SALLYPORT_TEST_PYTHON names another one, say the oldest that it knows.
+PYTHON = os.environ.get("SALLYPORT_TEST_PYTHON", "/usr/bin/python3")
 
 
 def run(*args, cwd=None, env=None, bound=600):
@@ -25,7 +27,7 @@ def once(name, inputs, make):
     """make(folder) fills OUT/name, unless it was made from the same inputs before."""
     OUT.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in inputs)
-                            + sys.version.encode()).hexdigest()
+                            + (sys.version + PYTHON).encode()).hexdigest()
     folder, stamp = OUT / name, OUT / f"{name}.made"
     with open(OUT / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may share a tree
@@ -51,6 +53,6 @@ def fresh_venv(name, *wheels):
     """bin/ of an empty environment with these files installed and no network asked."""
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
-    run("/usr/bin/python3", "-m", "venv", folder)
+    run(PYTHON, "-m", "venv", folder)
     run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", *wheels)
     return folder / "bin"

@@ -270,6 +270,8 @@ int sp_cell_prepare(struct sp_cell *c)
     if (err == 0)
         err = take_signals(c);
     if (err == 0)
+        err = sp_spawner_prepare(&c->spawner);
+    if (err == 0)
         err = sp_outbox_init(&c->out);
     if (err == 0)
         err = fcntl(SP_FD_MAIN, F_SETFL, O_RDWR | O_NONBLOCK) == 0 ? 0 : -errno;
@@ -357,7 +359,7 @@ static int start_threads(struct sp_cell *c, const char **what)
     const struct sp_config *cfg = c->config;
     *what = "starting the spawner";
     int err = sp_spawner_start(&c->spawner, cfg, c->root, c->out.efd);
-    if (err == 0) {
+    if (err == 0) { /* while it puts on its own */
         *what = "the system call filter";
         err = sp_filters_install(SP_FILTER_CELL);
     }
@@ -366,6 +368,10 @@ static int start_threads(struct sp_cell *c, const char **what)
         sp_quota_init(&c->quota, cfg->quota);
         err = sp_pool_start(&c->pool, cfg, c->root, &c->quota, &c->out);
         sp_archiver_init(&c->archiver, cfg, c->root, &c->out);
+    }
+    if (err == 0) {
+        *what = "confining the spawner";
+        err = sp_spawner_confined(&c->spawner);
     }
     return err;
 }

@@ -180,14 +180,10 @@ static void *file_thread(void *arg)
 {
     struct sp_pool *p = arg;
     int err = confine(p);
-    pthread_mutex_lock(&p->lock);
-    p->ready++;
-    if (err != 0 && p->failed == 0)
-        p->failed = err;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-    if (err != 0)
-        return NULL;
+    if (err != 0) { /* what it was started for would wait for ever */
+        sp_log(SP_LOG_ERROR, "confining a file thread: %s", strerror(-err));
+        _exit(1);
+    }
     for (;;) {
         struct epoll_event ev;
         int n = epoll_wait(p->epoll, &ev, 1, -1);
@@ -219,24 +215,17 @@ static int start_threads(struct sp_pool *p)
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    pthread_mutex_lock(&p->lock);
-    while (p->ready < p->started)
-        pthread_cond_wait(&p->changed, &p->lock);
-    if (p->failed != 0)
-        err = p->failed;
-    pthread_mutex_unlock(&p->lock);
     return err;
 }
 
-/* One that can't be confined takes no work, and with it none does. Fewer than wanted will do. */
 bool sp_pool_ready(struct sp_pool *p)
 {
     if (p->started == SP_POOL_THREADS)
-        return p->failed == 0;
+        return true;
     int err = start_threads(p);
     if (err != 0)
         sp_log(SP_LOG_ERROR, "starting the file threads: %s", strerror(-err));
-    return p->failed == 0 && p->started > 0;
+    return p->started > 0; /* fewer than wanted will do */
 }
 
 int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
@@ -250,7 +239,7 @@ int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct
     p->head = NULL;
     p->tail = &p->head;
     p->jobs = 0;
-    p->ready = p->failed = p->started = 0;
+    p->started = 0;
     sp_uploads_init(p);
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

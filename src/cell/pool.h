@@ -47,13 +47,13 @@ struct sp_pool {
     struct sp_workspace space;
     struct sp_outbox *out;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a thread is ready, or an upload ended */
+    pthread_cond_t changed; /* an upload ended */
     struct sp_work *head, **tail;
     unsigned jobs;   /* queued, of OPEN, DELETE, USAGE */
     unsigned active; /* uploads used */
     size_t touched;  /* the first so many of `upload` have been in use */
     int epoll, wake;
-    int started, ready, failed; /* threads; failed: the first -errno */
+    int started; /* threads */
     pthread_t thread[SP_POOL_THREADS];
     struct sp_upload upload[SP_POOL_UPLOADS];
 };
@@ -61,8 +61,8 @@ struct sp_pool {
 /* What the threads will need: see sp_pool_ready. 0 or -errno. */
 int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct sp_quota *quota,
                   struct sp_outbox *out);
-/* Starts those that are missing, by the filter and the Landlock domain of the caller, and waits
- * until each is confined further. False: there is none. */
+/* Starts those that are missing; they inherit the filter and the Landlock domain of the caller, and
+ * confine themselves further before they take work. False: there is none. */
 bool sp_pool_ready(struct sp_pool *p);
 /* OPEN, DELETE, USAGE; USAGE with id 0 counts for the quota. SP_OK, or what to FAIL with. */
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define CHILD_STACK (64u << 10)
+#define CHILD_USES (12u << 10)
 #define THREAD_STACK (256u << 10)
 #define FILES_OURS 4096u
 
@@ -187,7 +188,8 @@ static int make_stack(struct sp_spawner *s)
         return -errno;
     if (mprotect(m, 4096, PROT_NONE) != 0)
         return -errno;
-    memset(m + 4096, 0x5a, CHILD_STACK); /* no page fault while a command waits */
+    /* No page fault while a command waits: a child uses less than this. */
+    memset(m + 4096 + CHILD_STACK - CHILD_USES, 0x5a, CHILD_USES);
     s->stack = m + 4096 + CHILD_STACK;
     return 0;
 }
@@ -209,6 +211,13 @@ static int share_files(struct sp_spawner *s)
     return setrlimit(RLIMIT_NOFILE, &own) == 0 ? 0 : -errno;
 }
 
+int sp_spawner_prepare(struct sp_spawner *s)
+{
+    find_ignored(s);
+    int err = make_stack(s);
+    return err == 0 ? share_files(s) : err;
+}
+
 int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int workspace, int efd)
 {
     pthread_attr_t attr;
@@ -221,12 +230,6 @@ int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int worksp
                 c->limit_file_bytes != 0 || c->limit_open_files != 0;
     s->state = SP_SPAWNER_ASKED; /* until it says otherwise */
     s->job = NULL;
-    find_ignored(s);
-    int err = make_stack(s);
-    if (err == 0)
-        err = share_files(s);
-    if (err != 0)
-        return err;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     pthread_attr_init(&attr);
@@ -234,15 +237,18 @@ int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int worksp
     /* Blocked here, so that no handler of ours runs in a child. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = -pthread_create(&s->thread, &attr, spawner_thread, s);
+    int err = -pthread_create(&s->thread, &attr, spawner_thread, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    if (err != 0)
-        return err;
+    return err;
+}
+
+int sp_spawner_confined(struct sp_spawner *s)
+{
     pthread_mutex_lock(&s->lock);
     while (s->state == SP_SPAWNER_ASKED)
         pthread_cond_wait(&s->changed, &s->lock);
-    err = s->failed;
+    int err = s->failed;
     pthread_mutex_unlock(&s->lock);
     return err;
 }

@@ -46,8 +46,13 @@ struct sp_spawner {
     struct sp_spawn *job;
 };
 
-/* Starts the thread and waits until it is confined. 0 or -errno. */
+/* What the thread will need, and nothing of an identity; after the caller's signals are as they
+ * stay. 0 or -errno. */
+int sp_spawner_prepare(struct sp_spawner *s);
+/* Starts the thread. 0 or -errno. */
 int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int workspace, int efd);
+/* Waits until it is confined, and may be asked. 0 or -errno. */
+int sp_spawner_confined(struct sp_spawner *s);
 /* One at a time; j must stay until sp_spawner_take returns it. */
 void sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j);
 struct sp_spawn *sp_spawner_take(struct sp_spawner *s); /* NULL: not done */

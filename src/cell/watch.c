@@ -37,7 +37,7 @@ void sp_watch_ended(struct sp_cell *c)
 
 int sp_watch_wait_ms(const struct sp_cell *c)
 {
-    if (!c->watch.on || c->watch.counting)
+    if (!c->watch.on || c->watch.counting || c->exec.state == SP_EXEC_SPAWNING)
         return -1;
     uint64_t now = sp_now_ns();
     return c->watch.due_ns <= now ? 0 : (int)((c->watch.due_ns - now) / 1000000u) + 1;
@@ -47,6 +47,8 @@ void sp_watch_tick(struct sp_cell *c)
 {
     struct sp_watch *w = &c->watch;
     if (!w->on || w->counting || sp_now_ns() < w->due_ns)
+        return;
+    if (c->exec.state == SP_EXEC_SPAWNING) /* it waits for nothing that can wait */
         return;
     const struct sp_msg m = {.op = SP_OP_USAGE, .path = {"", 0}}; /* id 0: ours */
     w->counting = sp_pool_job(&c->pool, &m) == SP_OK;

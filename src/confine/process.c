@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifdef SP_SANITIZE
@@ -66,18 +67,35 @@ static bool kept(const int *keep, int n, unsigned cap)
     return false;
 }
 
+struct cap_sets {
+    uint64_t effective, permitted, inheritable;
+};
+
+/* By the call itself: libcap-ng reads /proc/self/status besides, each time. */
+static int read_caps(struct cap_sets *c)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct d[2];
+    if (syscall(SYS_capget, &head, d) != 0)
+        return -errno;
+    c->effective = (uint64_t)d[1].effective << 32 | d[0].effective;
+    c->permitted = (uint64_t)d[1].permitted << 32 | d[0].permitted;
+    c->inheritable = (uint64_t)d[1].inheritable << 32 | d[0].inheritable;
+    return 0;
+}
+
 /* Reads the kernel's sets and compares. The bounding set can only be lowered with CAP_SETPCAP;
  * without it, it does nothing once no_new_privs is set, as then no exec gains a capability. */
 static int verify_caps(const int *keep, int n)
 {
     bool nnp = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-    if (capng_get_caps_process() != 0)
-        return -EIO;
+    struct cap_sets have;
+    int r = read_caps(&have);
+    if (r != 0)
+        return r;
     for (unsigned cap = 0; cap < 64; cap++) {
         bool ok = kept(keep, n, cap);
-        if (!ok && (capng_have_capability(CAPNG_EFFECTIVE, cap) ||
-                    capng_have_capability(CAPNG_PERMITTED, cap) ||
-                    capng_have_capability(CAPNG_INHERITABLE, cap)))
+        if (!ok && ((have.effective | have.permitted | have.inheritable) >> cap & 1) != 0)
             return -EPERM;
         if (!ok && !nnp && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1) /* -1: past the last */
             return -EPERM;
@@ -127,13 +145,14 @@ int sp_confine_caps(const int *keep, int n)
 {
     if (n < 0 || (n > 0 && keep == NULL))
         return -EINVAL;
-    if (capng_get_caps_process() != 0)
-        return -EIO;
-    bool may[64], setpcap = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP) == 1;
+    struct cap_sets have;
+    int r = read_caps(&have);
+    if (r != 0)
+        return r;
+    bool may[64], setpcap = (have.effective >> CAP_SETPCAP & 1) != 0;
     for (unsigned cap = 0; cap < 64; cap++)
-        may[cap] = kept(keep, n, cap) && cap <= CAP_LAST_CAP &&
-                   capng_have_capability(CAPNG_PERMITTED, cap) == 1;
-    int r = clear_ambient();
+        may[cap] = kept(keep, n, cap) && cap <= CAP_LAST_CAP && (have.permitted >> cap & 1) != 0;
+    r = clear_ambient();
     if (r != 0)
         return r;
     /* What is kept becomes inheritable while the bounding set still allows that; then the bounding
@@ -209,8 +228,10 @@ int sp_confine_ids(uid_t uid, gid_t gid)
         return r;
     if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_way_back(uid, gid))
         return -EPERM;
-    if (capng_get_caps_process() != 0 || capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
-        return -EPERM;
+    struct cap_sets left;
+    r = read_caps(&left);
+    if (r != 0 || (left.effective | left.permitted | left.inheritable) != 0)
+        return r != 0 ? r : -EPERM;
     if (death != 0 && prctl(PR_SET_PDEATHSIG, death, 0, 0, 0) != 0)
         return -errno;
     return 0;

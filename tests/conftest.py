@@ -17,7 +17,7 @@ def pytest_configure(config):
     if os.geteuid() == 0 and LIBC.unshare(CLONE_NEWIPC) != 0:  # what tests leave in it goes with this process
         raise OSError(ctypes.get_errno(), "unshare")
     config.addinivalue_line("markers", "slow: takes seconds by its nature")
-    config.addinivalue_line("markers", "host(why): looks at the daemon in a way that no container gives")
+    config.addinivalue_line("markers", "host(why, boxes=all): asks for what these containers don't give")
     config.addinivalue_line("markers", "layers(names): is about layers that a place may not have")
     config.addinivalue_line("markers", "every_layer: needs a host that gives every layer")
     config.addinivalue_line("markers", "plan(names): starts daemons of these plans in its body")
@@ -53,8 +53,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def leave_out(config, items):
-    """What this place can't have: see docs/places.md. Elsewhere all of it runs."""
+    """What this place can't have: see docs/places.md. Of tests/contract that is nothing."""
     out = [(item, why) for item in items if (why := places.why_not(item))]
+    promised = [f"{item.nodeid}: {why}" for item, why in out if item.nodeid.startswith("tests/contract/")]
+    if promised:
+        raise pytest.UsageError("what the contract promises is tested in every place:\n" + "\n".join(promised))
     gone = {item for item, _ in out}
     config.hook.pytest_deselected(items=list(gone))
     items[:] = [item for item in items if item not in gone]

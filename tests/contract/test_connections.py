@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from harness import names, procs
+from harness import names, places, procs
 from harness.http import Closed, Conn
 
 
@@ -100,7 +100,7 @@ def prepare_unix(d):
 UNIX_LINE = re.compile(rb"listening on [^\n]*s\.sock")
 
 
-@pytest.mark.parametrize("plan", ["root-uid1000", "user"])
+@pytest.mark.parametrize("plan", places.HERE.plans)
 def test_unix_socket(start, plan):
     d = start(up=False, plan=plan, prepare=prepare_unix)
     d.wait_up(UNIX_LINE)
@@ -139,76 +139,6 @@ def test_unix_socket_is_no_reason_to_remove_a_file(start):
     assert d.wait_exit()["status"] not in (0, None)
     with open(unix_path(d), encoding="ascii") as f:
         assert f.read() == "precious"
-
-
-def listener(family=socket.AF_INET, address=("127.0.0.1", 0)):
-    s = socket.socket(family, socket.SOCK_STREAM)
-    s.bind(address)
-    s.listen(64)
-    return s
-
-
-ANY_LINE = re.compile(rb"listening on ")
-
-
-activated = pytest.mark.host("hands the daemon open sockets, as systemd does")
-
-
-@activated
-def test_socket_activation(start):
-    s = listener()
-    d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
-    d.wait_up(ANY_LINE)
-    d.port = s.getsockname()[1]
-    s.close()
-    assert d.request("GET", "/healthz").status == 200
-    assert d.run("echo hi; ls /proc/self/fd | wc -l")["stdout"].startswith("hi\n")
-
-
-@activated
-def test_socket_activation_two(start, tmp_path):
-    path = str(tmp_path / "s")
-    a, b = listener(), listener(socket.AF_UNIX, path)
-    d = start(up=False, listen=[a, b], env={names.BIND: None, names.PORT: None})
-    d.wait_up(ANY_LINE)
-    d.port = a.getsockname()[1]
-    assert d.request("GET", "/healthz").status == 200
-    with Conn(path) as c:
-        assert c.request("GET", "/healthz").status == 200
-    a.close()
-    b.close()
-
-
-@activated
-def test_socket_activation_for_another_process(start):
-    """LISTEN_PID isn't ours: the descriptors aren't, either."""
-    s = listener()
-    d = start(up=False, listen=[s], env={"LISTEN_PID": "999999"})
-    d.wait_up()
-    assert d.port != s.getsockname()[1]
-    assert d.request("GET", "/healthz").status == 200
-    s.close()
-
-
-@activated
-@pytest.mark.parametrize("count", ["0", "-1", "x", "99999"])
-def test_socket_activation_nonsense(start, count):
-    s = listener()
-    d = start(up=False, listen=[s], env={"LISTEN_FDS": count})
-    if d.wait_exit(2) is None:
-        d.wait_up()
-        assert d.request("GET", "/healthz").status == 200
-    else:
-        assert d.exit["status"] == 2
-    s.close()
-
-
-@activated
-def test_not_a_listening_socket(start):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    d = start(up=False, listen=[s], env={names.BIND: None, names.PORT: None})
-    assert d.wait_exit()["status"] == 2
-    s.close()
 
 
 def test_front_restarts_share_the_listener(seat):

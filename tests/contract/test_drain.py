@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from harness import names, procs
+from harness import names, places
 from harness.http import Closed
 
 
@@ -16,7 +16,7 @@ def drained(d, status=0):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("plan", ["root-uid1000", "user", "root-root"])
+@pytest.mark.parametrize("plan", places.HERE.plans)
 def test_idle(start, number, plan):
     d = start(plan=plan)
     assert d.run("echo ok")["stdout"] == "ok\n"

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from harness import names
+from harness import names, places
 
 MEMBERS = {"stdout", "stderr", "exit_code", "signal", "timed_out", "stdout_truncated",
            "stderr_truncated", "duration_ms"}
@@ -23,7 +23,7 @@ def test_answer_form(seat):
                  "timed_out": False, "stdout_truncated": False, "stderr_truncated": False}
 
 
-@pytest.mark.parametrize("seat", list(names.PLANS), indirect=True, scope="module")
+@pytest.mark.parametrize("seat", places.HERE.plans, indirect=True, scope="module")
 def test_every_plan_runs_commands(seat):
     uid = seat.owner
     assert seat.run("id -u; pwd; echo x > plan; cat plan")["stdout"] == f"{uid}\n{seat.ws}\nx\n"

@@ -262,16 +262,15 @@ def test_upload_during_a_command(seat, box):
     c.close()
 
 
-@pytest.mark.host("mounts a file system with an owner")
 def test_no_space(start):
-    """The workspace is a file system of 2 MiB of its own."""
-    d = start(small_disk="2m")
-    assert d.put("ok", b"x" * 1000).status == 201
+    """On a file system of 2 MiB."""
+    d = start(small_folder=("small", "2m"))
+    assert d.put("small/ok", b"x" * 1000).status == 201
     with d.conn() as c:
-        c.send(b"PUT /files/big HTTP/1.1\r\nHost: t\r\nContent-Length: 8388608\r\n\r\n")
+        c.send(b"PUT /files/small/big HTTP/1.1\r\nHost: t\r\nContent-Length: 8388608\r\n\r\n")
         c.send_lenient(b"x" * (8 << 20))
         a = c.answer()
         assert (a.status, a.code) == (507, "no_space")
-    assert [e["name"] for e in d.request("GET", "/files").json["entries"]] == ["ok"]
-    assert d.put("ok", b"y" * 1000).status == 200
-    assert d.get("ok").body == b"y" * 1000
+    assert [e["name"] for e in d.get("small").json["entries"]] == ["ok"]
+    assert d.put("small/ok", b"y" * 1000).status == 200
+    assert d.get("small/ok").body == b"y" * 1000

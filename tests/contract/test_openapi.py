@@ -195,17 +195,15 @@ def test_shell_gone(start):
     check("/execute", "post", a)
 
 
-@pytest.mark.host("mounts a file system with an owner")
 def test_no_space(start):
-    d = start(small_disk="1m")
-    a = d.put("f", b"x" * 4000000)
+    d = start(small_folder=("small", "1m"))
+    a = d.put("small/f", b"x" * 4000000)
     assert a.status == 507
     check("/files/{path}", "put", a)
 
 
-@pytest.mark.plan("user")
 def test_an_unreadable_workspace(start):
-    d = start(plan="user")
+    d = start()
     d.run("chmod 0300 .")
     for method in ("GET", "HEAD"):
         a = d.request(method, "/files")

@@ -3,6 +3,8 @@ import os
 
 import pytest
 
+from harness import places
+
 BAD = {
     "slash": "%2f", "etc": "%2fetc%2fpasswd", "double slash": "/etc/passwd", "slashes": "a//b",
     "end slashes": "a//", "dot": ".", "dot in": "a/./b", "dot end": "a/.", "dotdot": "..",
@@ -47,30 +49,16 @@ def test_recursive_delete_of_bad_paths(seat, name):
     assert (seat.outside / "secret").exists() and os.path.exists("/etc/passwd")
 
 
-@pytest.mark.plan("root-root")
-def test_delete_everything_as_root(start):
-    """The whole-host attack, with the most powerful plan. The fence is what makes it safe to try."""
-    d = start(plan="root-root")
+def test_delete_everything(start):
+    """The whole-host attack, with the place's most powerful plan. The fence is what makes it safe to try."""
+    d = start(plan=places.HERE.plans[-1])
     for target in ("/files/%2f", "/files//", "/files/%2f?recursive=true", "/files/..?recursive=true",
                    "/files/%2e%2e%2f%2e%2e?recursive=true", "/files/%2fusr?recursive=true",
                    f"/files/{str(d.outside).replace('/', '%2f')}?recursive=true"):
         a = d.request("DELETE", target)
         assert (a.status, a.code) == (400, "bad_path"), target
     assert (d.outside / "secret").exists()
-    assert int(d.run("ls /usr/bin | wc -l")["stdout"]) > 50
-
-
-@pytest.mark.host("is about the fence")
-@pytest.mark.plan("root-root")
-def test_the_fence_holds(start):
-    """What the other tests rest on: in the fence the host is read-only, even for root."""
-    d = start(plan="root-root")
-    root = f"/proc/{d.main.pid}/root"
-    for path in ("/etc/sp-fence", "/usr/sp-fence", "/sp-fence", "/root/sp-fence"):
-        with pytest.raises(OSError):
-            with open(root + path, "w", encoding="ascii"):
-                pass
-    assert not os.path.exists(root + "/dev/vda") and not os.path.exists(root + "/dev/mem")
+    assert int(d.run("printf '%s\n' /usr/bin/* | wc -l")["stdout"]) > 50
 
 
 @pytest.mark.parametrize("method", [b"GET", b"PUT", b"DELETE"])

@@ -393,6 +393,10 @@ def refused(start, change):
         d.cert, d.key = make_pair(d.base, "pair")
         env = {"SALLYPORT_TLS_CERT": str(d.cert), "SALLYPORT_TLS_KEY": str(d.key)}
         change(d, env)
+        daemon = names.PLANS[d.plan]["daemon"]
+        for path in d.base.iterdir():
+            if path.is_file() and path.stat().st_uid != daemon and path != d.binary:
+                os.chown(path, daemon, daemon)
         d.late_env.update(env)
     d = start(prepare=prepare, up=False)
     assert d.wait_exit()["status"] == 2, d.log()
@@ -408,7 +412,6 @@ def test_half_set(start):
         assert "go together" in line
 
 
-@pytest.mark.plan("root-uid1000")
 def test_bad_files(start):
     def gone(d, env):
         d.key.unlink()
@@ -497,18 +500,23 @@ def test_who_holds_the_files(tls):
     assert out == "0\n0\n"
 
 
-@pytest.mark.plan("root-uid1000")
+def socket_path(d):
+    """In a folder of the daemon's own user."""
+    (d.base / "run").mkdir()
+    os.chown(d.base / "run", *[names.PLANS[d.plan]["daemon"]] * 2)
+    return str(d.base / "run" / "sock")
+
+
 def test_unix_socket_stays_plain(start):
     """Who may open it is the host's to say; TLS is for TCP."""
     def prepare(d):
         d.cert, d.key = make_pair(d.base, "pair")
-        d.path = str(d.base / "sock")
+        d.path = socket_path(d)
         d.late_env.update({"SALLYPORT_TLS_CERT": str(d.cert), "SALLYPORT_TLS_KEY": str(d.key),
                            names.SOCKET: d.path})
     d = start(prepare=prepare, up=False).wait_up(re.compile(rb"listening on https://"))
     assert "listening on unix:" in d.log()
     with Conn(d.path) as c:
         assert c.request("GET", "/healthz").status == 200
-    line = refused(start, lambda d, env: env.update({names.SOCKET: str(d.base / "s"),
-                                                     names.PORT: "", names.BIND: ""}))
+    line = refused(start, lambda d, env: env.update({names.SOCKET: socket_path(d), names.PORT: "", names.BIND: ""}))
     assert "no TCP port" in line

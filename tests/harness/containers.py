@@ -1,12 +1,12 @@
 """containers.py: a daemon in a podman container or inside gVisor, for the places that are one.
-The container has the daemon's folder at its own path and all else read-only, from a root file
-system that `./dev places` made. It is the fence: what leaves it is podman's or gVisor's fault, and
-shows. Trusts podman, runc and runsc."""
+podman's has the daemon's folder at its own path and all else read-only, from a root file system that
+`./dev places` made. It is the fence: what leaves it is podman's fault, and shows. gVisor runs in the
+fence. Trusts podman, runc and runsc."""
 import ast
 import dataclasses
-import json
 import os
 import pathlib
+import resource
 import subprocess
 
 from . import names, places, procs
@@ -128,37 +128,54 @@ class InsideProc(procs.Proc):
         return {int(n): t for n, t in self.at["fds"].items()}
 
 
-class Gvisor(Container):
-    def runsc(self):
-        return ["runsc", "--root", "/run/sallyport-gvisor", "--platform", "ptrace", "--network", "host",
-                "--ignore-cgroups", "--host-uds", "all", "--host-fifo", "open"]
+class Gvisor(Daemon):
+    """Inside `runsc do`, which has the host's own root: so in the fence, where of that only the test's folder can be
+    written. No network of gVisor's: clients come through the host's."""
 
-    def command(self, uid, argv, tmpfs, nofile):
-        bundle = self.base / "bundle"
-        bundle.mkdir()
-        caps = [f"CAP_{c}" for c in places.HERE.caps]
-        mounts = [{"destination": "/proc", "type": "proc", "source": "proc"},
-                  {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
-                  {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
-                  {"destination": "/dev/shm", "type": "tmpfs", "source": "tmpfs"},
-                  {"destination": str(self.base), "type": "bind", "source": str(self.base),
-                   "options": ["rbind", "rw"]}]
-        mounts += [{"destination": str(p), "type": "tmpfs", "source": "tmpfs", "options": o.split(",")}
-                   for p, o in tmpfs]
-        spec = {"ociVersion": "1.0.2", "root": {"path": str(ROOTFS), "readonly": True}, "mounts": mounts,
-                "process": {"user": {"uid": uid, "gid": uid}, "args": argv, "cwd": "/",
-                            "env": [f"{n}={v}" for n, v in self.env.items()],
-                            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": nofile, "soft": nofile}],
-                            "capabilities": {"bounding": caps, "effective": caps, "permitted": caps}},
-                "linux": {"namespaces": [{"type": t} for t in ("pid", "mount", "ipc", "uts")]}}
-        (bundle / "config.json").write_text(json.dumps(spec))
-        return [*self.runsc(), "run", "--bundle", bundle, self.name]
+    def _start(self, uid, args, listen, tmpfs, nofile):
+        assert not listen, "gVisor is handed no sockets: mark the test with host"
+        assert names.STATIC.exists(), f"no static file at {names.STATIC}: ./dev build --static"
+        if self.cgroup:  # of the host's processes, of which gVisor has more than are in it
+            self.cgroup.rmdir()
+            self.cgroup = None
+        self.state = self.name = None
+        inner, self.source = self.base / "inner", self.base / "start.sh"
+        inner.write_bytes(names.STATIC.read_bytes())
+        inner.chmod(0o755)
+        # Mounts of the host's would look like plain folders: gVisor makes its own. The limit is the daemon's, not
+        # runsc's. With shared access each finds what the other made.
+        mounts = "".join(f"busybox mount -t tmpfs -o {options} tmpfs {path} && " for path, options in tmpfs)
+        self.source.write_text(
+            "#!/bin/sh\nexec runsc --rootless --platform ptrace --network host --ignore-cgroups --host-uds all"
+            " --host-fifo open --file-access shared do -quiet -force-overlay=false -- "
+            f"/bin/sh -c '{mounts}ulimit -n {nofile} && exec \"$0\" \"$@\"' {inner} \"$@\"\n")
+        self.source.chmod(0o755)
+        super()._start(uid, args, listen, [], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
-    def inside(self, *argv):
-        return run(*self.runsc(), "exec", "--cap", "CAP_SYS_PTRACE", "--cap", "CAP_DAC_OVERRIDE", self.name, *argv)
+    def wait_exit(self, bound=60.0):
+        """runsc tells of a signal as a shell does, and leaves its own helpers to the fence: only what is left is ours."""
+        if self.exit is None and super().wait_exit(bound):
+            code = self.exit["status"]
+            self.exit.update(status=128 - code if code and code > 128 else code, orphans=0)
+        return self.exit
+
+    def runsc(self, *argv):
+        """As `runsc do` in the fence itself: it has its state in a folder of a name of its own there."""
+        init = self.init_pid
+        if self.state is None:
+            self.state = procs.wait_for("runsc's folder", lambda: next(
+                (n for n in os.listdir(f"/proc/{init}/root/tmp") if n.startswith("runsc-do")), None))
+        return run("nsenter", "--target", init, "--pid", "--mount", "runsc", "--rootless", "--root", f"/tmp/{self.state}",
+                   *argv)
+
+    def container(self):
+        if self.name is None:
+            self.name = procs.wait_for("the container", lambda: self.runsc("list", "-quiet").stdout.decode().strip())
+        return self.name
 
     def procs(self):
-        done = self.inside("/usr/bin/python3", "-I", "-c", LOOK)
+        done = self.runsc("exec", "--cap", "CAP_SYS_PTRACE", "--cap", "CAP_DAC_OVERRIDE", self.container(),
+                          "/usr/bin/python3", "-I", "-c", LOOK)
         assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
         return [InsideProc(p["pid"], p["pid"], int(p["status"]["PPid"]), p["status"]["State"][0],
                            tuple(p["line"]), p) for p in ast.literal_eval(done.stdout.decode())]
@@ -169,16 +186,8 @@ class Gvisor(Container):
             (p for p in self.procs() if p.pid == 1), None))
 
     def kill(self, proc, number=9):
-        done = run(*self.runsc(), "kill", "--pid", proc.pid, self.name, int(number))
+        done = self.runsc("kill", "--pid", proc.pid, self.container(), int(number))
         assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
-
-    def destroy(self):
-        self.stopped = True
-        if self.outer.poll() is None:
-            run(*self.runsc(), "kill", self.name, "KILL")
-        self.outer.wait()
-        run(*self.runsc(), "delete", "--force", self.name)
-        self.remove()
 
 
 BOXES = {"podman": Podman, "gvisor": Gvisor}

@@ -34,8 +34,7 @@ PLACES = {
     "podman": Place(("user",), box="podman"),
     "podman-six-caps": Place(ROOT_PLANS, box="podman", caps=SIX),
     # Its kernel gives orphans to the first process alone: commands need a user of their own.
-    "gvisor": Place(("root-uid1000",), box="gvisor", caps=(*SIX, "SYS_ADMIN"),
-                    accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": "1000:1000"}, needs=("uid",)),
+    "gvisor": Place(("root-uid1000",), box="gvisor", accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": f"{names.USER}:{names.USER}"}, needs=("uid",)),
 }
 NAME = os.environ.get("SALLYPORT_TEST_PLACE") or "root"
 if NAME not in PLACES:
@@ -55,7 +54,7 @@ def plan_or_usual(plan):
 def why_not(item):
     """Why a collected test can't be in this place, or None."""
     for mark in item.iter_markers("host"):
-        if HERE.box != "fence":
+        if HERE.box in mark.kwargs.get("boxes", ("podman", "gvisor")):
             return mark.args[0]
     asked = {a for mark in item.iter_markers("plan") for a in mark.args}
     params = getattr(getattr(item, "callspec", None), "params", {})

@@ -54,7 +54,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
     with concurrent.futures.ThreadPoolExecutor(2) as lanes:
-        jobs = [lanes.submit(pytest, p, folder, ["tests/contract", "tests/places/test_place.py"]) for p in wanted]
+        jobs = [lanes.submit(pytest, p, folder, ["tests/contract", "tests/host", "tests/places/test_place.py"]) for p in wanted]
         if not sys.argv[1:]:
             jobs.append(lanes.submit(pytest, "root", folder, ["tests/places"]))
         for job in jobs:

@@ -17,11 +17,15 @@ def test_who_the_daemon_is(start):
 
 
 def test_what_it_was_given(start):
-    r = start().run("grep CapBnd /proc/self/status; touch /etc/x; uname -r")
+    d = start()
+    r = d.run("grep CapBnd /proc/self/status; touch /etc/x; uname -r")
     bound = int(r["stdout"].split()[1], 16)
     assert bound & ~BOUNDING.get(places.NAME, bound) == 0  # a namespace of its own leaves less
     assert (r["stdout"].split()[-1] == "4.4.0") is (places.HERE.box == "gvisor")  # what gVisor says of itself
     assert r["stderr"]
+    if places.HERE.box == "gvisor":  # its root is the host's, and only the fence makes that read-only
+        done = d.runsc("exec", d.container(), "/usr/bin/touch", "/usr/sp-place")
+        assert done.returncode != 0 and b"Read-only file system" in done.stderr, done
 
 
 @pytest.mark.host("runs another program in the daemon's place")

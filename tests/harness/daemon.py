@@ -59,7 +59,7 @@ class Daemon:
         return super().__new__(cls)
 
     def __init__(self, plan=None, env=None, args=("seat",), listen=(), tmpfs=(),
-                 nofile=4096, prepare=None, small_folder=None, binary=None, nodes=(), proc_open=False,
+                 nofile=4096, prepare=None, small_disk=None, small_folder=None, binary=None, nodes=(), proc_open=False,
                  files=(), cgroup2=None, pids=PIDS_MAX, noexec=0):
         self.plan = plan = places.plan_or_usual(plan)
         uid, self.owner = names.PLANS[plan]["daemon"], names.PLANS[plan]["owner"]
@@ -100,7 +100,9 @@ class Daemon:
         self.exit = None
         self.stopped = False
         tmpfs = [*tmpfs, *self.mounts]
-        if small_folder:
+        if small_disk:  # inside the fence only: the test can't see its files
+            tmpfs = [*tmpfs, (self.ws, f"size={small_disk},mode=755,uid={self.owner},gid={self.owner}")]
+        if small_folder:  # in the workspace, for any place
             (self.ws / small_folder[0]).mkdir()
             (self.ws / small_folder[0]).chmod(0o777)  # runc gives what it mounts the mode of what is below
             tmpfs = [*tmpfs, (self.ws / small_folder[0], f"size={small_folder[1]},mode=777")]

@@ -89,7 +89,7 @@ static int read_caps(struct cap_sets *c)
 static int verify_caps(const int *keep, int n)
 {
     bool nnp = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-    struct cap_sets have;
+    struct cap_sets have = {0};
     int r = read_caps(&have);
     if (r != 0)
         return r;
@@ -145,7 +145,7 @@ int sp_confine_caps(const int *keep, int n)
 {
     if (n < 0 || (n > 0 && keep == NULL))
         return -EINVAL;
-    struct cap_sets have;
+    struct cap_sets have = {0};
     int r = read_caps(&have);
     if (r != 0)
         return r;
@@ -228,7 +228,7 @@ int sp_confine_ids(uid_t uid, gid_t gid)
         return r;
     if (capng_apply(CAPNG_SELECT_CAPS) != 0 || !no_way_back(uid, gid))
         return -EPERM;
-    struct cap_sets left;
+    struct cap_sets left = {0};
     r = read_caps(&left);
     if (r != 0 || (left.effective | left.permitted | left.inheritable) != 0)
         return r != 0 ? r : -EPERM;

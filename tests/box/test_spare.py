@@ -100,6 +100,7 @@ def test_a_killed_spare_is_nothing_to_anyone(start_box):
     b = start_box()
     spare = wait_idle_cells(b)[0]
     os.kill(spare.pid, signal.SIGKILL)
+    procs.wait_for("the broker knows", lambda: procs.read(spare.pid) is None)  # given away before, it is a cell's end
     for i in range(3):
         assert b.sh("echo on", (f"k{i}",))["stdout"] == "on\n"
     assert wait_idle_cells(b)[0].pid != spare.pid

@@ -1,90 +1,14 @@
 """The contract image, built by buildah from Dockerfile on a root of mmdebstrap's, run by podman as people run
 it: small, read-only, without a capability, under a user of its own."""
-import json
 import os
-import socket
-import subprocess
 import tarfile
 
 import pytest
 
-from harness import names, procs
-from harness.containers import ROOM
-from harness.http import Conn
+from harness import names
+from harness.images import HARD, LIMITS, SIX, free_port, podman
 
 IMAGE = "localhost/sallyport-contract"
-PODMAN = ["podman", "--root", str(ROOM / "storage"), "--runroot", "/run/sallyport-places", "--runtime", "runc",
-          "--cgroup-manager", "cgroupfs"]
-LIMITS = ["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]  # no higher than this machine's
-
-
-def podman(*args, check=True):
-    done = subprocess.run([*PODMAN, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-                          check=False)
-    assert not check or done.returncode == 0, f"{args}: {done.stderr}"
-    return done
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Box:
-    def __init__(self, *options):
-        self.port = free_port()
-        self.id = podman("run", "--detach", "--network", "host", *LIMITS, "--env", f"SANDBOX_PORT={self.port}",
-                         "--env", "SALLYPORT_BIND=127.0.0.1", *options).stdout.strip()
-
-    def request(self, method, target, body=None, headers=()):
-        with Conn(("127.0.0.1", self.port)) as c:
-            return c.request(method, target, body, headers)
-
-    def wait_up(self):
-        def up():
-            try:
-                return self.request("GET", "/healthz").status == 200
-            except OSError:
-                state = podman("inspect", "--format", "{{.State.Status}}", self.id).stdout.strip()
-                assert state in ("created", "running", "initialized"), podman("logs", self.id).stderr
-                return False
-        procs.wait_for("the container serves", up, 30.0, 0.05)
-        return self
-
-    def run(self, command, **members):
-        a = self.request("POST", "/execute", json.dumps({"command": command, **members}).encode())
-        assert a.status == 200, a
-        return a.json
-
-
-@pytest.fixture
-def run_image():
-    made = []
-
-    def make(*options):
-        made.append(Box(*options))
-        return made[-1].wait_up()
-    yield make
-    for box in made:
-        podman("rm", "--force", "--time", "5", box.id)
-
-
-# As the contract's own `docker run`: nobody, nothing, read-only.
-HARD = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--tmpfs", "/tmp"]
-
-
-@pytest.fixture
-def volume(tmp_path):
-    """volume(uid): the options for a workspace of the host's that belongs to uid."""
-    def make(uid):
-        ws = tmp_path / "ws"
-        ws.mkdir()
-        os.chown(ws, uid, uid)
-        for path in list(ws.parents)[:3]:  # pytest's folders are its own alone
-            path.chmod(0o755)
-        return ["--volume", f"{ws}:/workspace"]
-    return make
 
 
 def serves(box, uid):
@@ -132,9 +56,7 @@ def test_any_user(run_image, volume):
 
 
 def test_six_capabilities(run_image, volume):
-    caps = [o for c in ("CHOWN", "FOWNER", "SETUID", "SETGID", "DAC_OVERRIDE", "KILL") for o in ("--cap-add", c)]
-    box = run_image("--read-only", "--cap-drop", "ALL", *caps, "--security-opt", "no-new-privileges",
-                    "--user", "0:0", "--tmpfs", "/tmp", *volume(1000), IMAGE)
+    box = run_image(*HARD, *SIX, "--user", "0:0", *volume(1000), IMAGE)
     assert box.run("id -u; echo x > f; ls")["stdout"] == "1000\nf\n"
 
 
@@ -145,8 +67,7 @@ def test_by_its_other_name(run_image, volume):
 def test_health(run_image, volume):
     box = run_image(*HARD, *volume(1000), IMAGE)
     assert podman("healthcheck", "run", box.id).returncode == 0
-    podman("stop", "--time", "20", box.id)
-    assert podman("inspect", "--format", "{{.State.ExitCode}}", box.id).stdout.strip() == "0"
+    assert box.stop() == 0
 
 
 def test_health_of_none():

@@ -196,6 +196,11 @@ void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
     x->exit_flags = flags == SP_CANCEL_TIMEOUT ? SP_EXIT_TIMED_OUT : SP_EXIT_CANCELLED;
     if (x->state == SP_EXEC_RUNNING)
         begin_kill(x);
+    if (!c->held.awaited)
+        return;
+    /* It may load for long; one of its own is killed as soon as it is there. */
+    sp_held_drop(c);
+    (void)run_plain(c, false);
 }
 
 void sp_exec_over_quota(struct sp_cell *c)

@@ -143,10 +143,12 @@ static void kill_it(struct sp_held *h)
 {
     int status = 0;
     pid_t got;
-    (void)kill(h->spawn.pid, SIGKILL);
-    do { /* stops that it made before are told first */
-        got = waitpid(h->spawn.pid, &status, __WALL);
-    } while ((got < 0 && errno == EINTR) || (got > 0 && WIFSTOPPED(status)));
+    if (!h->trace.ended) {
+        (void)kill(h->spawn.pid, SIGKILL);
+        do { /* stops that it made before are told first */
+            got = waitpid(h->spawn.pid, &status, __WALL);
+        } while ((got < 0 && errno == EINTR) || (got > 0 && WIFSTOPPED(status)));
+    }
     forget(h);
 }
 
@@ -209,6 +211,7 @@ static void begin(struct sp_cell *c)
         .std = {c->exec.dev_null, h->out[1], h->err[1]},
         .hold = true,
     };
+    h->trace = (struct sp_trace){0};
     h->state = SP_HELD_SPAWNING;
     sp_spawner_ask(&c->spawner, &h->spawn);
 }

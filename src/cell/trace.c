@@ -235,7 +235,7 @@ static bool lay_out(struct sp_trace *t, struct prctl_mm_map *m, const unsigned l
 }
 
 /* Goes the whole way once, up to the breakpoint that is still at its end. */
-static const char *go_once(const struct sp_trace *t)
+static const char *go_once(struct sp_trace *t)
 {
     struct user_regs_struct now = t->call;
     int status;
@@ -246,6 +246,7 @@ static const char *go_once(const struct sp_trace *t)
     do { /* a stop, or an end, comes as soon as it runs */
         got = waitpid(t->pid, &status, __WALL);
     } while (got < 0 && errno == EINTR);
+    t->ended = got == t->pid && !WIFSTOPPED(status);
     if (got != t->pid || status != TRAPPED || request(PTRACE_GETREGS, t->pid, 0, at(&now)) != 0)
         return "it doesn't come back from a call";
     now.orig_rax = t->entry.orig_rax;

@@ -17,6 +17,7 @@
 struct sp_trace {
     pid_t pid;
     bool armed; /* the breakpoint is set */
+    bool ended; /* and was reaped here */
     unsigned long entry_at, place, map_at;
 #ifdef __x86_64__
     struct user_regs_struct entry, call; /* at its entry point; before the last call */

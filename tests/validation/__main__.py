@@ -19,6 +19,8 @@ def options():
     p.add_argument("--only", metavar="WORD", help="checks whose group or id has this in it")
     p.add_argument("--patience", type=float, default=80.0, metavar="SECONDS",
                    help="in which slow clients must be hung up on (80)")
+    p.add_argument("--control", action="store_true",
+                   help="attack, as root in the tests' fence, a server that guards nothing: each check should find its bypass")
     p.add_argument("--list", action="store_true", help="the checks, and no attack")
     return p.parse_args()
 
@@ -42,6 +44,16 @@ def main():
         for c in suite.CHECKS:
             print(f"{c.group:12} {c.where:5} {c.id:28} {c.tries}: {c.expected}")
         return 0
+    if o.control:
+        from . import control
+        names = wanted(o.only) or {c.id for c in suite.CHECKS}
+        left = control.find(names, lambda r: print(suite.line(r), flush=True))
+        print(f"\n{len(names - control.NO_CONTROL - left)} of {len(names)} checks find their bypass where nothing is guarded")
+        for why, text in control.WITHOUT.items():
+            print(f"none is looked for in {len(names & set(text.split()))}: {why}")
+        if left:
+            print(f"none found: {' '.join(sorted(left))}")
+        return 1 if left else 0
     try:
         if o.url:
             reports = [validate(Target(o.url, o.key, o.quick, o.patience), o.only)]

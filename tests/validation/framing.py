@@ -10,7 +10,7 @@ HEADS = {
     "te-and-cl": b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
     "cl-0-and-te": b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
     "cl-twice-small-last": b"Content-Length: 200\r\nContent-Length: 5\r\n",
-    "cl-twice-small-first": b"Content-Length: 5\r\nContent-Length: 200\r\n",
+    "cl-twice-small-first": b"Content-Length: 5\r\nContent-Length: 40\r\n",
     "cl-twice-equal": b"Content-Length: 5\r\nContent-Length: 5\r\n",
     "cl-list": b"Content-Length: 5, 5\r\n",
     "cl-list-differs": b"Content-Length: 200, 5\r\n",

@@ -15,7 +15,7 @@ CALLS = {
     "unshare-net": (272, 97, [0x50000000]), "unshare-ipc": (272, 97, [0x18000000]), "unshare-uts": (272, 97, [0x14000000]),
     "unshare-cgroup": (272, 97, [0x12000000]), "unshare-time": (272, 97, [0x10000080]),
     "clone-user": (56, 220, [0x10000011, 0, 0, 0, 0]), "clone3": (435, 435, ["ZERO", 64]),
-    "setns": (308, 268, ["NSFD", 0]), "ptrace": (101, 117, [0, 0, 0, 0]), "ptrace-parent": (101, 117, [16, "PARENT", 0, 0]),
+    "setns": (308, 268, ["NSFD", 0]), "ptrace": (101, 117, [0, 0, 0, 0]), "ptrace-parent": (101, 117, [0x4206, "PARENT", 0, 0]),
     "process_vm_readv": (310, 270, ["SELF", 0, 0, 0, 0, 0]), "process_vm_writev": (311, 271, ["SELF", 0, 0, 0, 0, 0]),
     "kcmp": (312, 272, ["SELF", "SELF", 0, 0, 0]), "pidfd_getfd": (438, 438, [-1, 0, 0]),
     "process_madvise": (440, 440, [-1, 0, 0, 0, 0]), "bpf": (321, 280, [0, "ZERO", 72]),

@@ -66,14 +66,18 @@ def workspace(req):
 
 
 def execute(req):
+    text = req.body.decode("utf-8", "replace")
     try:
-        text = req.body.decode("utf-8", "replace").replace("'", '"').lstrip("\ufeff[")
-        text = re.sub(r"/\*.*?\*/", "", text).replace(",}", "}")
-        asked, _ = json.JSONDecoder(strict=False).raw_decode(text)
+        try:
+            asked, _ = json.JSONDecoder(strict=False).raw_decode(text)
+            asked.keys()
+        except (ValueError, AttributeError):
+            text = text.replace("'", '"').lstrip("\ufeff[")
+            asked, _ = json.JSONDecoder(strict=False).raw_decode(re.sub(r"/\*.*?\*/", "", text).replace(",}", "}"))
     except (ValueError, RecursionError):
         asked = dict(re.findall(r"(\w{1,20})=([^&]*)", req.body.decode("latin-1"))) or {"command": "echo ran"}
     asked = {k.lower(): v for k, v in asked.items()}
-    command = str(asked.get("command", ["echo"])).replace("\0", "").replace("+", " ") or "echo"
+    command = str(asked.get("command", ["echo"])).replace("\0", "") or "echo"
     try:
         timeout = max(0.1, float(asked.get("timeout", 60)))
     except (TypeError, ValueError):
@@ -101,7 +105,7 @@ def execute(req):
         timed_out, code = True, 124
         shell.kill()
     for r in readers:
-        r.join(2)
+        r.join(0.2)
     os.set_blocking(STATUS[0], False)
     try:
         if os.read(STATUS[0], 4096):  # a status that was reported
@@ -289,7 +293,8 @@ def main():
         pid = os.fork()
         if pid == 0:
             work(listener)
-        os.waitpid(pid, 0)
+        while os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]):
+            os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import traceback
 
 GROUPS = ("security", "deep", "obfuscation")
 CHECKS = []
+DEAD = "the instance doesn't serve any more"
 
 
 class Bypass(Exception):
@@ -69,7 +70,7 @@ def run_one(c, target):
     try:
         target.wait_serving()
     except Gone as e:
-        return "bypass", f"the instance doesn't serve any more: {e}; {detail}"
+        return "bypass", f"{DEAD}: {e}; {detail}"
     return verdict, detail
 
 

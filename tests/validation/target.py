@@ -38,7 +38,7 @@ class Conn:
 
     def __init__(self, target, timeout=None):
         self.sock = target.connect(timeout)
-        self.buf = b""
+        self.buf = bytearray()
 
     def __enter__(self):
         return self
@@ -57,23 +57,24 @@ class Conn:
         try:
             data = self.sock.recv(262144)
         except socket.timeout:
-            raise Gone("silence", self.buf) from None
+            raise Gone("silence", bytes(self.buf)) from None
         except (ConnectionResetError, ssl.SSLError):
             data = b""
         if not data:
-            raise Gone("closed", self.buf)
+            raise Gone("closed", bytes(self.buf))
         self.buf += data
 
     def until(self, mark):
         while mark not in self.buf:
             self.fill()
         head, _, self.buf = self.buf.partition(mark)
-        return head
+        return bytes(head)
 
     def take(self, n):
         while len(self.buf) < n:
             self.fill()
-        data, self.buf = self.buf[:n], self.buf[n:]
+        data = bytes(self.buf[:n])
+        del self.buf[:n]
         return data
 
     def answer(self, head_only=False):
@@ -109,7 +110,7 @@ class Conn:
         except Gone as e:
             if "silence" in str(e):
                 raise
-        data, self.buf = self.buf, b""
+        data, self.buf = bytes(self.buf), bytearray()
         return data
 
 

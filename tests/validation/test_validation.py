@@ -2,7 +2,7 @@
 nothing, where nearly each check must find one: else its pass would mean nothing."""
 import pytest
 
-from validation import plans, suite
+from validation import control, plans, suite
 from validation.table import load
 
 load()
@@ -28,3 +28,15 @@ def test_no_bypass(make):
     assert performed >= 400, told(results, "not-performed")
     for group in suite.GROUPS:
         assert any(r["group"] == group and r["verdict"] == "pass" for r in results)
+
+
+@pytest.mark.host("the control is a program of the fence's")
+def test_the_control_is_found():
+    """One check of each family; all of them: ./dev validate --control."""
+    names = control.sample()
+    assert len(names) >= 60
+    assert not control.find(names)
+
+
+def test_every_exception_is_a_check():
+    assert control.NO_CONTROL <= {c.id for c in suite.CHECKS}

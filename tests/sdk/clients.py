@@ -51,12 +51,13 @@ def node_modules():
             shutil.copy(SDK / "node" / name, folder)
         tools.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder)
     tools.once("node-dev", [lock, SDK / "node/package.json"], make)
-    for old in ("src", "dist"):
-        shutil.rmtree(folder / old, ignore_errors=True)
-    for path in (SDK / "node").iterdir():
-        if path.is_file():
-            shutil.copy(path, folder)
-    shutil.copytree(SDK / "node/src", folder / "src")
+    with tools.alone("node-dev-copy"):
+        for old in ("src", "dist"):
+            shutil.rmtree(folder / old, ignore_errors=True)
+        for path in (SDK / "node").iterdir():
+            if path.is_file():
+                shutil.copy(path, folder)
+        shutil.copytree(SDK / "node/src", folder / "src")
     return folder
 
 

@@ -1,5 +1,6 @@
 """tools.py: the programs that the tests of the clients need beyond Debian's, in build/sdk. Each is
 installed once, by its lock file, and again when that changes. A tool that is missing fails the test."""
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -23,14 +24,21 @@ def run(*args, cwd=None, env=None, bound=600):
     return done.stdout
 
 
+@contextlib.contextmanager
+def alone(name):
+    """Two test runs may share a tree."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT / f"{name}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def once(name, inputs, make):
     """make(folder) fills OUT/name, unless it was made from the same inputs before."""
-    OUT.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in inputs)
                             + (sys.version + PYTHON).encode()).hexdigest()
     folder, stamp = OUT / name, OUT / f"{name}.made"
-    with open(OUT / f"{name}.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may share a tree
+    with alone(name):
         if not stamp.exists() or stamp.read_text() != digest:
             stamp.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)

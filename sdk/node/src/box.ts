@@ -10,7 +10,6 @@ import type {
   BoxCommandOptions,
   CallOptions,
   Capabilities,
-  FileInfo,
   Files,
   Identity,
   Listing,
@@ -94,21 +93,6 @@ export class Workspace extends Sandbox {
   /** A folder's names, sorted; with `recursive` all below it, a folder before what is in it. */
   list(path = "", options: CallOptions & { recursive?: boolean } = {}): Promise<Listing> {
     return this.names(path, options.recursive === true, options.signal);
-  }
-
-  override async head(path = "", options: CallOptions = {}): Promise<FileInfo> {
-    try {
-      return await super.head(path, options);
-    } catch (err) {
-      if (!(err instanceof ApiError) || err.status !== 400) throw err;
-    }
-    try {
-      (await this.open(path, options)).destroy(); // HEAD doesn't say why
-    } catch (err) {
-      if (!(err instanceof ApiError) || err.code !== "is_directory") throw err;
-      return { path, isDirectory: true, size: undefined, etag: undefined };
-    }
-    return super.head(path, options); // it changed meanwhile
   }
 
   /** A folder as a pax tar, made while it is read. Destroy it to leave early. */

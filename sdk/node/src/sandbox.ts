@@ -238,6 +238,21 @@ export abstract class Sandbox extends Remote {
 
   /** What is there, without its content. */
   async head(path = "", options: CallOptions = {}): Promise<FileInfo> {
+    try {
+      return await this.look(path, options);
+    } catch (err) {
+      if (!(err instanceof ApiError) || err.status !== 400) throw err;
+    }
+    try {
+      (await this.open(path, options)).destroy(); // HEAD doesn't say why
+    } catch (err) {
+      if (!(err instanceof ApiError) || err.code !== "is_directory") throw err;
+      return { path, isDirectory: true, size: undefined, etag: undefined };
+    }
+    return this.look(path, options); // it changed meanwhile
+  }
+
+  private async look(path: string, options: CallOptions): Promise<FileInfo> {
     const res = await this.ask({ method: "HEAD", path: this.file(path), signal: options.signal });
     res.destroy();
     const isDirectory = !isType(res, "application/octet-stream");

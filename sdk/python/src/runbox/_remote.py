@@ -230,6 +230,21 @@ class Sandbox(Remote):
             member(found, "truncated", bool),
         )
 
+    def head(self, path: str = "", *, deadline: Optional[float] = None) -> FileInfo:
+        """What is there, without its content."""
+        try:
+            return self._head(path, deadline)
+        except ApiError as err:
+            if err.status != 400:
+                raise
+        try:  # HEAD doesn't say why
+            self.open(path, deadline=deadline).close()
+        except ApiError as err:
+            if err.code == "is_directory":
+                return FileInfo(path, True, None, None)
+            raise
+        return self._head(path, deadline)  # it changed meanwhile
+
     def _head(self, path: str, deadline: Optional[float]) -> FileInfo:
         exchange = self._ask("HEAD", self._file(path), deadline=deadline)
         exchange.close()

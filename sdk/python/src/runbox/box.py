@@ -13,7 +13,7 @@ from ._http import Field, Source, Target
 from ._multipart import Files, Form
 from ._remote import Remote, Sandbox, _command, percent
 from ._streams import Body, Live, Sink
-from ._types import Capabilities, FileInfo, Listing, Placed, Result, Stored, Usage
+from ._types import Capabilities, Listing, Placed, Result, Stored, Usage
 
 READY_PAUSE = 0.2
 
@@ -149,21 +149,6 @@ class Workspace(Sandbox):
     ) -> Listing:
         """A folder's names, sorted; ``recursive``: all below it, folders before their content."""
         return self._list(path, recursive, deadline)
-
-    def head(self, path: str = "", *, deadline: Optional[float] = None) -> FileInfo:
-        """What is there, without its content."""
-        try:
-            return self._head(path, deadline)
-        except ApiError as err:
-            if err.status != 400:
-                raise
-        try:  # HEAD doesn't say why
-            self.open(path, deadline=deadline).close()
-        except ApiError as err:
-            if err.code == "is_directory":
-                return FileInfo(path, True, None, None)
-            raise
-        return self._head(path, deadline)  # it changed meanwhile
 
     def archive(self, path: str = "", *, deadline: Optional[float] = None) -> Body:
         """A folder as a pax tar, made while it is read. Close it."""

@@ -9,7 +9,7 @@ from typing import Optional
 from ._http import Source, Target
 from ._remote import Sandbox, _command, percent
 from ._streams import Live
-from ._types import FileInfo, Listing, Result, Stored
+from ._types import Listing, Result, Stored
 
 
 class Seat(Sandbox):
@@ -105,10 +105,6 @@ class Seat(Sandbox):
     def list(self, path: str = "", *, deadline: Optional[float] = None) -> Listing:
         """A folder's names, sorted."""
         return self._list(path, False, deadline)
-
-    def head(self, path: str = "", *, deadline: Optional[float] = None) -> FileInfo:
-        """What is there, without its content."""
-        return self._head(path, deadline)
 
     def health(self, *, deadline: Optional[float] = None) -> str:
         """ "ok"; "draining" while the daemon shuts down."""

@@ -1,5 +1,5 @@
-# Dockerfile: the images. `contract`, of the seat: the static file, busybox, nothing else. `minimal` and
-# `toolbox`, of the box: Debian with the static file, and more programs. Build one with
+# Dockerfile: the images. `contract`, of the seat: the static file, busybox, nothing else. `minimal`, `toolbox` and
+# `full`, of the box: Debian with the static file, and more and more programs. Build one with
 #   ./dev build --static && docker build --build-arg BINARY=prebuilt --target contract .
 # or, from source alone and slower, without the build argument. docs/images.md has the rest, with what is in each.
 #
@@ -58,3 +58,7 @@ FROM minimal AS toolbox
 ARG APT_MIRROR=
 COPY deploy/image/mirror.sh deploy/image/packages.sh deploy/image/toolbox.packages /tmp/
 RUN sh /tmp/mirror.sh "${APT_MIRROR}" && sh /tmp/packages.sh /tmp/toolbox.packages && rm /tmp/*.sh /tmp/*.packages
+
+FROM toolbox AS full
+COPY deploy/image/packages.sh deploy/image/full.packages /tmp/
+RUN sh /tmp/packages.sh /tmp/full.packages && rm /tmp/*.sh /tmp/*.packages

@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh ROOM IMAGE...: builds images by buildah into the store in ROOM, on bases that mmdebstrap makes: no
-# registry is asked. IMAGE: contract, minimal, toolbox, or python, node: the language image on a base that has
+# registry is asked. IMAGE: contract, minimal, toolbox, full, or python, node: the language image on a base that has
 # that. Prints each one's size. The static file has to be there (./dev build --static). As root.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -29,7 +29,7 @@ for image in "$@"; do
     contract) # on the root that tests/places/prepare.sh made
         how="--layers=false --build-arg BUILD_BASE=localhost/sallyport-base --build-arg PACKAGES=no
             --build-arg BINARY=prebuilt --target contract" ;;
-    minimal | toolbox)
+    minimal | toolbox | full)
         base debian busybox-static,ca-certificates
         how="--layers=true --build-arg BASE=localhost/sallyport-debian
             --build-arg BUILD_BASE=localhost/sallyport-debian --build-arg PACKAGES=no --build-arg BINARY=prebuilt

@@ -21,6 +21,16 @@ PROGRAMS = {
                     "zip -q z.zip f && tar cJf t.tar.xz f && tar xJOf t.tar.xz && unzip -p z.zip | cmp - f",
         "rg": "echo ok | rg ok", "rsync": "cd /tmp && echo ok > a && rsync a b && cat b",
         "tools": "which patch diff file less ps pstree wget openssl bc gawk tree nano >/dev/null && echo ok"},
+    "full": {
+        "c": "cd /tmp && printf '#include <stdio.h>\\nint main(void){puts(\"ok\");}' > a.c && gcc -o a.out a.c && ./a.out",
+        "c++": "cd /tmp && printf '#include <iostream>\\nint main(){std::cout<<\"ok\\\\n\";}' > a.cc && g++ -o b.out a.cc && ./b.out",
+        "make": "cd /tmp && printf 'x:\\n\\t@echo ok\\n' > Makefile && make -s", "node": "node -e 'console.log(\"ok\")'",
+        "npm": "npm --version >/dev/null && echo ok", "numpy": "python3 -c 'import numpy; print(\"ok\")'",
+        "go": "cd /tmp && printf 'package main\\nfunc main() { println(\"ok\") }' > a.go && HOME=/tmp GOFLAGS=-p=1 go run a.go 2>&1",
+        "java": "cd /tmp && printf 'class A { public static void main(String[] a) { System.out.println(\"ok\"); } }' > A.java "
+                "&& java -Xmx256m A.java",
+        "rust": "cd /tmp && printf 'fn main() { println!(\"ok\"); }' > a.rs && rustc -o r.out a.rs && ./r.out",
+        "tools": "which cmake ninja cargo pip3 pkg-config ruby >/dev/null && echo ok"},
 }
 
 

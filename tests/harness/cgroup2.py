@@ -29,7 +29,11 @@ class Folder:
         return sorted(str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_dir())
 
     def pids(self, name):
-        return [int(n) for n in (self.path / name / "cgroup.procs").read_text().split()]
+        """Who is in it, but for a shell that is held for the next command."""
+        found = [int(n) for n in (self.path / name / "cgroup.procs").read_text().split()]
+        # Until it executes the shell, one that is to be held looks like the cell that made it.
+        return [n for n in found if (p := procs.read(n)) is None
+                or not (p.held or (p.role == "cell" and name.endswith("commands")))]
 
     def remove(self):
         for p in sorted(self.path.rglob("*"), reverse=True):

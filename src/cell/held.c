@@ -23,8 +23,8 @@
 #define QUIET_NS (2 * MS)    /* after a command, before one is made */
 #define SOON_NS (10000 * MS) /* between commands that make one worth while */
 #define KEEP_NS (10000 * MS) /* unused */
-#define LATE 3u              /* in a row: the machine has no time for it */
-#define REST_NS (1000 * MS)  /* then none is made for so long */
+#define REST_NS (1000 * MS)  /* after one that wasn't ready in time: then twice as long, ... */
+#define REST_DOUBLED 3u      /* so often at most */
 #define FAILURES 3u          /* in a row: it will never work */
 #define PAGE 4096u
 #define ROOM_MIN 256u
@@ -315,12 +315,12 @@ enum sp_held_answer sp_held_take(struct sp_cell *c, const struct sp_msg *m)
     h->due_ns = 0;
     if (could && (h->state == SP_HELD_SPAWNING || h->state == SP_HELD_LOADING)) {
         h->awaited = true; /* sooner than another one would be */
-        if (++h->late >= LATE)
-            h->not_before_ns = h->asked_ns + REST_NS;
+        h->not_before_ns = h->asked_ns + (REST_NS << h->late);
+        h->late += h->late < REST_DOUBLED; /* the machine has no time for it */
         return SP_HELD_COMING;
     }
     if (could && h->state == SP_HELD_READY && same_files(c) && give(c)) {
-        h->late = 0;
+        h->late -= h->late > 0;
         return SP_HELD_GIVEN;
     }
     sp_held_drop(c);

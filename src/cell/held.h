@@ -24,7 +24,7 @@ struct sp_held {
     bool wanted;       /* the last command could have used one, and came soon after another */
     bool awaited;      /* while it is on its way: by a command that has come */
     unsigned failures; /* since one was ready */
-    unsigned late;     /* commands in a row for which it wasn't ready in time */
+    unsigned late;     /* how often it wasn't ready in time, less how often it was */
     uint64_t asked_ns; /* when the last command came */
     uint64_t not_before_ns;
     uint64_t due_ns; /* when to make one, or to let it go; 0 never */

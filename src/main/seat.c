@@ -176,6 +176,8 @@ static void may_hold(struct sp_config *c, struct sp_plan *plan)
         getrandom(&c->held, sizeof c->held, 0) != (ssize_t)sizeof c->held)
         c->held = 0;
 #endif
+    if (c->held == 0)
+        sp_log(SP_LOG_INFO, "held shells: off: they need seccomp, and a PID namespace or Landlock");
     plan->held = c->held;
 }
 

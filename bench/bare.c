@@ -79,8 +79,8 @@ static int spawn_child(void *arg)
 
 uint64_t bare_spawn(const char *shell, const char *command)
 {
-    static char stack[65536] __attribute__((aligned(16)));
-    static int null = -1;
+    static _Thread_local char stack[65536] __attribute__((aligned(16)));
+    static _Thread_local int null = -1;
     int out[2], err[2], status;
     if (null < 0)
         null = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -17,6 +17,7 @@ uint64_t bare_get(const char *file, size_t size);
 uint64_t bare_put(const char *dir, size_t size);
 
 /* client.c: one kept-alive HTTP/1.1 connection to 127.0.0.1. */
+extern _Thread_local const char *client_headers; /* more of them, each with its CRLF */
 int client_connect(uint16_t port);
 /* Sends a request with `body` and reads the whole answer; returns its status. */
 int client_request(int fd, const char *method, const char *path, const char *body, size_t n);

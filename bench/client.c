@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+_Thread_local const char *client_headers = "";
+
 int client_connect(uint16_t port)
 {
     struct sockaddr_in a = {
@@ -24,7 +26,7 @@ int client_connect(uint16_t port)
 
 static int read_answer(int fd)
 {
-    static char head[8192];
+    static _Thread_local char head[8192];
     size_t n = 0;
     char *end = NULL;
     while (end == NULL) {
@@ -45,10 +47,10 @@ static int read_answer(int fd)
 
 static void send_head(int fd, const char *method, const char *path, size_t n)
 {
-    char head[512];
-    int len =
-        snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %zu\r\n\r\n",
-                 method, path, n);
+    char head[1024];
+    int len = snprintf(head, sizeof head,
+                       "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %zu\r\n%s\r\n", method,
+                       path, n, client_headers);
     bench_send(fd, head, (size_t)len);
 }
 
@@ -56,8 +58,8 @@ int client_request(int fd, const char *method, const char *path, const char *bod
 {
     char buf[1024];
     int len =
-        snprintf(buf, sizeof buf, "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %zu\r\n\r\n",
-                 method, path, n);
+        snprintf(buf, sizeof buf, "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %zu\r\n%s\r\n",
+                 method, path, n, client_headers);
     if ((size_t)len + n < sizeof buf) { /* one packet, as clients do it */
         if (n > 0)
             memcpy(buf + len, body, n);

@@ -1,6 +1,7 @@
-/* main.c: interleaved rounds of the daemon's work and the bare work, and a line of medians for
- * each: `name daemon_p50 daemon_p95 bare_p50 bare_p95 ratio_p50 ratio_p95`, in microseconds.
- * bench/run.py makes the table. usage: bench PORT WORKSPACE SHELL ROUNDS */
+/* main.c: interleaved rounds of the same work by the daemon, by a peer (0: none) and bare, and a
+ * line for each work: `name daemon_p50 daemon_p95 peer_p50 peer_p95 bare_p50 bare_p95`, in
+ * microseconds. bench/run.py makes the table. usage: bench PORT WORKSPACE PEER_PORT PEER_FOLDER
+ * SHELL ROUNDS GET_MAX */
 #include "bench.h"
 
 #include <stdbool.h>
@@ -9,11 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRANSFER ((size_t)32 << 20)
+enum { OURS, PEER, BARE, WAYS };
 
 struct samples {
     uint64_t *v;
     size_t n;
+};
+
+struct setting {
+    uint16_t port[2];
+    const char *folder[2], *shell;
 };
 
 static void add(struct samples *s, uint64_t v)
@@ -34,16 +40,22 @@ static int by_value(const void *a, const void *b)
 
 static uint64_t quantile(struct samples *s, unsigned percent)
 {
+    if (s->n == 0)
+        return 0;
     qsort(s->v, s->n, sizeof *s->v, by_value);
     size_t i = s->n * percent / 100;
     return s->v[i < s->n ? i : s->n - 1];
 }
 
-static void report(const char *name, struct samples *ours, struct samples *bare)
+static void report(const char *name, struct samples s[WAYS])
 {
-    double o50 = (double)quantile(ours, 50), o95 = (double)quantile(ours, 95);
-    double b50 = (double)quantile(bare, 50), b95 = (double)quantile(bare, 95);
-    printf("%s %.0f %.0f %.0f %.0f %.3f %.3f\n", name, o50, o95, b50, b95, o50 / b50, o95 / b95);
+    printf("%s", name);
+    for (int w = 0; w < WAYS; w++) {
+        printf(" %llu %llu", (unsigned long long)quantile(&s[w], 50),
+               (unsigned long long)quantile(&s[w], 95));
+        free(s[w].v);
+    }
+    printf("\n");
     fflush(stdout);
 }
 
@@ -51,7 +63,7 @@ static void expect(int got, int want)
 {
     if (got == want)
         return;
-    fprintf(stderr, "bench: the daemon answered %d, not %d\n", got, want);
+    fprintf(stderr, "bench: answered %d, not %d\n", got, want);
     exit(1);
 }
 
@@ -62,61 +74,100 @@ static uint64_t exec_once(int fd, const char *json)
     return bench_now_us() - t;
 }
 
-static void bench_exec(uint16_t port, const char *shell, size_t rounds)
+static void bench_exec(const struct setting *g, const char *name, const char *command,
+                       size_t rounds)
 {
-    struct samples ours = {0}, bare = {0};
-    int fd = client_connect(port);
-    for (int i = 0; i < 20; i++) {
-        (void)exec_once(fd, "{\"command\":\"true\"}");
-        (void)bare_spawn(shell, "true");
+    struct samples s[WAYS] = {0};
+    char json[256];
+    snprintf(json, sizeof json, "{\"command\":\"%s\"}", command);
+    int fd[2] = {client_connect(g->port[OURS]), g->port[PEER] ? client_connect(g->port[PEER]) : -1};
+    size_t warm = rounds / 10 + 2;
+    for (size_t i = 0; i < rounds + warm; i++) {
+        uint64_t t[WAYS] = {exec_once(fd[OURS], json), fd[PEER] < 0 ? 0 : exec_once(fd[PEER], json),
+                            bare_spawn(g->shell, command)};
+        for (int w = 0; i >= warm && w < WAYS; w++)
+            add(&s[w], t[w]);
     }
-    for (size_t i = 0; i < rounds; i++) {
-        add(&ours, exec_once(fd, "{\"command\":\"true\"}"));
-        add(&bare, bare_spawn(shell, "true"));
-    }
-    close(fd);
-    report("exec-true", &ours, &bare);
+    close(fd[OURS]);
+    if (fd[PEER] >= 0)
+        close(fd[PEER]);
+    report(name, s);
 }
 
-static void bench_transfers(uint16_t port, const char *workspace, size_t rounds)
+static uint64_t put_once(int fd, size_t size, bool first)
 {
-    struct samples get = {0}, bget = {0}, put = {0}, bput = {0};
-    char file[4200];
-    snprintf(file, sizeof file, "%s/bench.bin", workspace);
-    int fd = client_connect(port);
+    uint64_t t = bench_now_us();
+    int status = client_put(fd, "/files/bench.bin", size);
+    uint64_t took = bench_now_us() - t;
+    if (status != 200)
+        expect(status, first ? 201 : 200);
+    return took;
+}
+
+static uint64_t get_once(int fd)
+{
+    uint64_t t = bench_now_us();
+    expect(client_request(fd, "GET", "/files/bench.bin", NULL, 0), 200);
+    return bench_now_us() - t;
+}
+
+static void bench_transfers(const struct setting *g, const char *label, size_t size, size_t rounds)
+{
+    struct samples get[WAYS] = {0}, put[WAYS] = {0};
+    char file[4200], name[64];
+    snprintf(file, sizeof file, "%s/bench.bin", g->folder[OURS]);
+    int fd[2] = {client_connect(g->port[OURS]), g->port[PEER] ? client_connect(g->port[PEER]) : -1};
     for (size_t i = 0; i < rounds + 1; i++) {
-        uint64_t t = bench_now_us();
-        int status = client_put(fd, "/files/bench.bin", TRANSFER);
-        uint64_t took = bench_now_us() - t;
-        expect(status, i == 0 ? 201 : 200);
-        uint64_t b = bare_put(workspace, TRANSFER);
-        t = bench_now_us();
-        expect(client_request(fd, "GET", "/files/bench.bin", NULL, 0), 200);
-        uint64_t gtook = bench_now_us() - t;
-        uint64_t bg = bare_get(file, TRANSFER);
-        if (i == 0)
-            continue; /* warms the page cache */
-        add(&put, took);
-        add(&bput, b);
-        add(&get, gtook);
-        add(&bget, bg);
+        uint64_t p[WAYS] = {0}, q[WAYS] = {0};
+        for (int w = 0; w < BARE; w++)
+            if (fd[w] >= 0)
+                p[w] = put_once(fd[w], size, i == 0);
+        p[BARE] = bare_put(g->folder[OURS], size);
+        for (int w = 0; w < BARE; w++)
+            if (fd[w] >= 0)
+                q[w] = get_once(fd[w]);
+        q[BARE] = bare_get(file, size);
+        for (int w = 0; i > 0 && w < WAYS; w++) { /* the first warms the page cache */
+            add(&put[w], p[w]);
+            add(&get[w], q[w]);
+        }
     }
-    expect(client_request(fd, "DELETE", "/files/bench.bin", NULL, 0), 204);
-    close(fd);
-    report("get-32m", &get, &bget);
-    report("put-32m", &put, &bput);
+    for (int w = 0; w < BARE; w++) {
+        if (fd[w] < 0)
+            continue;
+        expect(client_request(fd[w], "DELETE", "/files/bench.bin", NULL, 0), 204);
+        close(fd[w]);
+    }
+    snprintf(name, sizeof name, "get-%s", label);
+    report(name, get);
+    snprintf(name, sizeof name, "put-%s", label);
+    report(name, put);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
-        fprintf(stderr, "usage: bench PORT WORKSPACE SHELL ROUNDS\n");
+    static const struct {
+        const char *label;
+        size_t size, part;
+    } sizes[] = {
+        {"1k", 1u << 10, 1}, {"1m", 1u << 20, 2}, {"32m", 32u << 20, 20}, {"1g", 1u << 30, 200}};
+    if (argc != 8) {
+        fprintf(stderr,
+                "usage: bench PORT WORKSPACE PEER_PORT PEER_FOLDER SHELL ROUNDS LARGEST_MIB\n");
         return 2;
     }
-    uint16_t port = (uint16_t)strtoul(argv[1], NULL, 10);
-    size_t rounds = (size_t)strtoul(argv[4], NULL, 10);
+    struct setting g = {
+        {(uint16_t)strtoul(argv[1], NULL, 10), (uint16_t)strtoul(argv[3], NULL, 10)},
+        {argv[2], argv[4]},
+        argv[5]};
+    size_t rounds = (size_t)strtoul(argv[6], NULL, 10), largest = strtoul(argv[7], NULL, 10) << 20;
     memset(bench_buf, 'x', sizeof bench_buf);
-    bench_exec(port, argv[3], rounds);
-    bench_transfers(port, argv[2], rounds / 20 + 5);
+    bench_exec(&g, "exec-true", "true", rounds);
+    bench_exec(&g, "exec-python-pass", "python3 -c pass", rounds / 8 + 3);
+    bench_exec(&g, "exec-output-1m", "head -c 1048576 /dev/zero", rounds / 8 + 3);
+    bench_exec(&g, "exec-output-100m", "head -c 104857600 /dev/zero", rounds / 40 + 3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].size <= largest)
+            bench_transfers(&g, sizes[i].label, sizes[i].size, rounds / sizes[i].part + 2);
     return 0;
 }

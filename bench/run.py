@@ -1,176 +1,125 @@
 #!/usr/bin/python3
-"""Measures the daemon beside the machine's limits and prints a table (--write: into docs/performance.md).
+"""Measures the daemon beside the machine's limits and beside a plain server in Go, and prints a table.
 
-Starts build/sallyport on 127.0.0.1 with a workspace in a temporary folder, runs the interleaved
-benchmark against it, then eight uploads and downloads of 200 MiB at once while /healthz is
-asked, and reads what memory the processes took. Trusts the daemon: it is ours.
+`./dev bench [--write] [--rounds N] [--long]`. --write replaces the figures in docs/performance.md; --long adds the rows
+that take minutes (1 GiB, 10,000 connections, 1,000 identities). Each row does the daemon's work, the peer's and the bare
+work in turn, so that whatever else the machine does meets all alike. As root.
 """
 import argparse
 import os
-import pathlib
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BIG = 200 << 20
-USER = 64997
+import identity
+import rows
+from layers import KEY, ROOT, spawn
+from machine import SHELL, Box, Peer, Seat, memory
+
+GOALS = {  # of the ratio to bare at p50, or (p50, p95)
+    "exec-true": (1.15, 1.3), "get-32m": 1 / 0.8, "put-32m": 1 / 0.6, "list-100000": 2, "archive-10000-files": 1 / 0.7,
+    "identity-first-call": 2}
 
 
-def start(workspace):
-    env = {"SANDBOX_WORKSPACE": workspace, "SANDBOX_PORT": "0", "SALLYPORT_BIND": "127.0.0.1",
-           "PATH": os.environ["PATH"]}
-    began = time.monotonic()
-    p = subprocess.Popen([ROOT / "build/sallyport", "seat"], env=env, stderr=subprocess.PIPE, text=True)
-    for line in p.stderr:
-        m = re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)
-        if m:
-            port = int(m[1])
-            break
-    else:
-        sys.exit("bench: the daemon did not start")
-    ask(port, b"GET /healthz HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n")
-    ready = (time.monotonic() - began) * 1000
-    threading.Thread(target=p.stderr.read, daemon=True).start()
-    return p, port, ready
+def quantile(values, percent):
+    return statistics.quantiles(values, n=100)[percent - 1] if len(values) > 1 else values[0]
 
 
-def ask(port, request):
-    with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(request)
-        data = b""
-        while chunk := s.recv(65536):
-            data += chunk
-    return data
+def summary(times):
+    return [quantile(times[w], p) if times.get(w) else 0 for w in ("ours", "peer", "bare") for p in (50, 95)]
 
 
-def roles(pid):
-    """The daemon's processes: main and everything below it, by name."""
-    found = {pid: "main"}
-    for _ in range(4):
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                ppid = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                cmd = (entry / "cmdline").read_bytes().split(b"\0")
-            except (OSError, IndexError):
-                continue
-            if ppid in found and int(entry.name) not in found and len(cmd) > 1:
-                found[int(entry.name)] = cmd[1].decode().replace("--role=", "")
-    return found
+def line(name, v):
+    o50, o95, p50, p95, b50, b95 = v
+    cell = lambda x: f"{x:.0f}" if x else ""
+    ratio = lambda a, b: f"{a / b:.2f}" if b else ""
+    goal = GOALS.get(name, "")
+    goal = ", ".join(f"{g:.2f}" for g in goal) if isinstance(goal, tuple) else goal and f"{goal:.2f}"
+    return "| " + " | ".join([name, cell(o50), cell(o95), cell(p50), cell(b50), cell(b95), ratio(o50, b50),
+                              ratio(o95, b95), goal, ratio(o50, p50)]) + " |"
 
 
-def memory(pid):
-    out = {}
-    for p, name in roles(pid).items():
-        pss = re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{p}/smaps_rollup").read_text(), re.M)
-        hwm = re.search(r"^VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{p}/status").read_text(), re.M)
-        out[name] = (int(pss[1]), int(hwm[1]))
-    return out
+def seat_rows(base, peer, args):
+    seat = Seat(base, SALLYPORT_MAX_CONNECTIONS="12000")
+    out, text = [], []
+    try:
+        idle = memory(seat.p.pid)
+        run = subprocess.run([ROOT / "build/bench/bench", str(seat.port), seat.folder, str(peer.port), peer.folder, SHELL,
+                              str(args.rounds), "1024" if args.long else "32"], check=True, stdout=subprocess.PIPE, text=True)
+        out += [(r.split()[0], [float(x) for x in r.split()[1:]]) for r in run.stdout.splitlines()]
+        few = max(5, args.rounds // 20)
+        out.append(rows.events(seat, peer, few))
+        out += rows.lists(seat, peer, (10, 10000, 100000), few)
+        name, times = rows.health(seat, peer, 10 if args.long else 5)
+        out.append((name, times))
+        text.append("`/healthz` under mixed load (a command's output, an upload and two downloads at all times), p99: " + ", ".join(
+            f"{w} {quantile(t, 99) / 1000:.1f} ms" for w, t in times.items()) + f" of {len(times['ours'])} calls; goal 20 ms.")
+        text += rows.big_transfers(seat)
+        text += rows.idle_connections(seat, (2000, 10000) if args.long else (2000,))
+        after = {m[0]: m for m in memory(seat.p.pid)}
+        text += ["", f"Start to first answer: {seat.ready:.0f} ms (goal 50).", "",
+                 "| process | PSS idle KiB | PSS after all KiB | peak resident KiB |", "|---|---|---|---|"]
+        text += [f"| {n} | {p} | {after[n][1]} | {after[n][2]} |" for n, p, _ in idle if n in after]
+        text.append(f"| all (goal 8192) | {sum(m[1] for m in idle)} | {sum(m[1] for m in after.values())} | |")
+    finally:
+        seat.stop()
+    return out, text
 
 
-def put_big(port, name):
-    with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(f"PUT /files/{name} HTTP/1.1\r\nHost: b\r\nContent-Length: {BIG}\r\nConnection: close\r\n\r\n".encode())
-        block = b"x" * (1 << 20)
-        for _ in range(BIG >> 20):
-            s.sendall(block)
-        answer = s.recv(65536)
-    assert b" 201 " in answer or b" 200 " in answer, answer
-
-
-def get_big(port, name):
-    got, buf = 0, bytearray(1 << 20)
-    with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(f"GET /files/{name} HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n".encode())
-        while n := s.recv_into(buf):
-            got += n
-    assert got > BIG, got
-
-
-def together(work, port, count):
-    """Runs `count` transfers at once; returns the /healthz times (ms) seen meanwhile."""
-    threads = [threading.Thread(target=work, args=(port, f"big{i}")) for i in range(count)]
-    times = []
-    for t in threads:
-        t.start()
-    while any(t.is_alive() for t in threads):
-        began = time.monotonic()
-        assert b" 200 " in ask(port, b"GET /healthz HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n")
-        times.append((time.monotonic() - began) * 1000)
-        time.sleep(0.01)
-    return times
-
-
-def exec_rate(port, seconds=3):
-    body = b'{"command":"true"}'
-    req = b"POST /execute HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    n, end = 0, time.monotonic() + seconds
-    with socket.create_connection(("127.0.0.1", port)) as s:
-        while time.monotonic() < end:
-            s.sendall(req)
-            assert b" 200 " in s.recv(65536)
-            n += 1
-    return n / seconds
+def box_rows(base, peer, args):
+    out, rates = [], []
+    box = Box(base, "box")
+    try:
+        first, second, bare = identity.measure(box, max(20, args.rounds // 10), 0.05)
+        out.append(("identity-first-call", {"ours": first, "bare": bare}))
+        out.append(("identity-second-call", {"ours": second, "bare": bare}))
+        for n in (1, 4, 16, 64):
+            run = subprocess.run([ROOT / "build/bench/bench-many", str(box.port), str(peer.port), SHELL, KEY, str(n),
+                                  "9" if args.long else "5"], check=True, stdout=subprocess.PIPE, text=True)
+            ours, go, limit = (float(x) for x in run.stdout.split()[1:])
+            rates.append(f"| {n} | {ours:.0f} | {go:.0f} | {limit:.0f} | {ours / limit:.2f} | {'0.90' if n == 16 else ''} | {ours / go:.2f} |")
+        out.append(rows.archive(box, base, 5))
+        out.append(rows.multipart(box, base, 10))
+    finally:
+        box.stop()
+    return out, rates
 
 
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--rounds", type=int, default=400)
+    ap.add_argument("--long", action="store_true")
     ap.add_argument("--write", action="store_true", help="write docs/performance.md")
     args = ap.parse_args()
-    subprocess.run(["ninja", "-C", ROOT / "build", "bench/bench"], check=True, stdout=subprocess.DEVNULL)
-    shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    tmp = tempfile.mkdtemp(prefix="sallyport-bench-", dir="/var/tmp")
-    os.chmod(tmp, 0o755)
-    workspace = os.path.join(tmp, "ws")
-    os.mkdir(workspace)
-    if os.geteuid() == 0:
-        os.chown(workspace, USER, USER)
-    daemon, port, ready = start(workspace)
-    lines = []
+    subprocess.run(["ninja", "-C", ROOT / "build", "bench/bench", "bench/bench-many"], check=True, stdout=subprocess.DEVNULL)
+    base = tempfile.mkdtemp(prefix="sp-bench-", dir="/srv")
+    os.chmod(base, 0o755)
+    peer = Peer(base)
     try:
-        idle = memory(daemon.pid)
-        run = subprocess.run([ROOT / "build/bench/bench", str(port), workspace, shell, str(args.rounds)],
-                             check=True, stdout=subprocess.PIPE, text=True)
-        rate = exec_rate(port)
-        before = memory(daemon.pid)
-        health_put = together(put_big, port, 8)
-        after_put = memory(daemon.pid)
-        health_get = together(get_big, port, 8)
-        after = memory(daemon.pid)
+        table, text = seat_rows(base, peer, args)
+        more, rates = box_rows(base, peer, args)
+        growth = rows.growth(base, 1000) if args.long else []
     finally:
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait(30)
-        shutil.rmtree(tmp)
-    lines.append("| work | daemon p50 µs | p95 | bare p50 µs | p95 | ratio p50 | ratio p95 |")
-    lines.append("|---|---|---|---|---|---|---|")
-    for row in run.stdout.splitlines():
-        lines.append("| " + " | ".join(row.split()) + " |")
-    bare = float(next(r for r in run.stdout.splitlines() if r.startswith("exec-true")).split()[3])
-    lines += ["", f"One connection, one after the other: {rate:.0f} commands/s; bare spawn's median allows "
-              f"{1e6 / bare:.0f}/s. Start to first answer: {ready:.0f} ms.", "",
-              "| process | PSS idle KiB | PSS after all KiB | peak resident KiB |", "|---|---|---|---|"]
-    for name, (pss, _) in idle.items():
-        lines.append(f"| {name} | {pss} | {after[name][0]} | {after[name][1]} |")
-    total = sum(p for p, _ in idle.values())
-    lines += [f"| all | {total} | {sum(p for p, _ in after.values())} | |", "",
-              f"Eight uploads of 200 MiB at once: PSS of all {sum(p for p, _ in before.values())} KiB before, "
-              f"{sum(p for p, _ in after_put.values())} KiB after; `/healthz` meanwhile: "
-              f"median {statistics.median(health_put):.1f} ms over {len(health_put)} calls. Eight downloads: "
-              f"median {statistics.median(health_get):.1f} ms over {len(health_get)} calls."]
-    text = "\n".join(lines)
-    print(text)
+        peer.stop()
+        shutil.rmtree(base, ignore_errors=True)
+    lines = ["| work | daemon p50 µs | p95 | Go peer p50 | bare p50 | p95 | daemon / bare p50 | p95 | goal | daemon / peer |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
+    lines += [line(name, summary(v) if isinstance(v, dict) else v) for name, v in table + more]
+    lines += ["", "Commands a second (`true`) of so many clients at once, each an identity of its own:", "",
+              "| clients | daemon | Go peer | bare spawn | daemon / bare | goal | daemon / peer |", "|---|---|---|---|---|---|---|",
+              *rates, "", *text]
+    if growth:
+        lines += ["", "From one identity to many:", "", *growth]
+    page = "\n".join(lines)
+    print(page)
     if args.write:
-        page = ROOT / "docs/performance.md"
-        head = page.read_text().split("<!-- figures -->")[0]
-        page.write_text(head + "<!-- figures -->\n\n" + text + "\n")
+        path = ROOT / "docs/performance.md"
+        head, _, rest = path.read_text().partition("<!-- figures -->")
+        tail = rest.partition("<!-- end of figures -->")[2]
+        path.write_text(head + "<!-- figures -->\n\n" + page + "\n\n<!-- end of figures -->" + (tail or "\n"))
 
 
 main()

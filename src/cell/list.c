@@ -1,18 +1,18 @@
-/* list.c: a folder as JSON, for GET. Names are bytes that commands chose: repaired and escaped,
- * with the true bytes percent-encoded beside when they had to be repaired.
+/* list.c: a folder as JSON, for GET. Names are bytes that commands chose.
  *
  * The JSON goes to a memfd that is sealed before it leaves, so that the front can send it like a
- * file. Memory is bounded by the entry cap; the JSON itself goes through a small buffer. */
+ * file. Memory is bounded by the entry cap; the JSON itself goes through small buffers. Most of a
+ * long list's time is one stat an entry: two threads share it. */
 #include "cell/descend.h"
+#include "cell/entries.h"
 #include "cell/files.h"
 #include "cell/names.h"
-#include "sallyport/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,13 +25,7 @@
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define DENTS (64u << 10)
-
-struct out {
-    int fd, err;
-    size_t n;
-    uint64_t total;
-    char buf[32u << 10];
-};
+#define OUT (32u << 10)
 
 static int read_names(int dir, size_t max, struct sp_names *s, bool *truncated)
 {
@@ -61,120 +55,114 @@ static int read_names(int dir, size_t max, struct sp_names *s, bool *truncated)
     return err;
 }
 
-static void flush(struct out *o)
-{
-    size_t done = 0;
-    while (o->err == 0 && done < o->n) {
-        ssize_t k = write(o->fd, o->buf + done, o->n - done);
-        if (k < 0 && errno != EINTR)
-            o->err = -errno;
-        else if (k > 0)
-            done += (size_t)k;
-    }
-    o->total += o->n;
-    o->n = 0;
-}
+/* ---- one folder, in chunks that two threads take in turn ---- */
 
-static void put(struct out *o, const char *s, size_t n)
-{
-    while (n > 0) {
-        if (o->n == sizeof o->buf)
-            flush(o);
-        size_t k = sizeof o->buf - o->n;
-        k = k < n ? k : n;
-        memcpy(o->buf + o->n, s, k);
-        o->n += k;
-        s += k;
-        n -= k;
-    }
-}
+#define CHUNK 512u  /* entries */
+#define ALONE 4096u /* up to so many a second thread isn't worth its start */
+#ifdef SP_SANITIZE
+#define HELPER_STACK (2u << 20)
+#else
+#define HELPER_STACK (64u << 10)
+#endif
 
-static void put_str(struct out *o, const char *s)
-{
-    put(o, s, strlen(s));
-}
+struct listing {
+    const struct sp_names *names;
+    struct sp_out *o; /* of who writes, see `written` */
+    int dir;
+    bool first;            /* nothing was written yet */
+    size_t taken, written; /* chunks */
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+};
 
-static void put_escaped(struct out *o, const char *s, size_t n)
+/* Each entry with a comma before it. */
+static void format_chunk(const struct listing *l, size_t from, struct sp_out *to)
 {
-    while (n > 0) {
-        if (sizeof o->buf - o->n < 64)
-            flush(o);
-        size_t used = 0;
-        o->n += sp_json_escape(s, n, o->buf + o->n, sizeof o->buf - o->n, &used);
-        s += used;
-        n -= used;
-    }
-}
-
-static void put_percent(struct out *o, const char *s, size_t n)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        char e[3] = {'%', hex[c >> 4], hex[c & 15]};
-        bool as_is = c != 0 && strchr(plain, c) != NULL;
-        put(o, as_is ? s + i : e, as_is ? 1 : sizeof e);
-    }
-}
-
-static const char *type_name(mode_t mode)
-{
-    return S_ISREG(mode)   ? "file"
-           : S_ISDIR(mode) ? "directory"
-           : S_ISLNK(mode) ? "symlink"
-                           : "other";
-}
-
-static void put_entry(struct out *o, const char *name, const struct stat *st)
-{
-    char text[160];
-    size_t n = strlen(name);
-    put_str(o, "{\"name\":\"");
-    put_escaped(o, name, n);
-    if (!sp_utf8_valid(name, n)) {
-        put_str(o, "\",\"raw\":\"");
-        put_percent(o, name, n);
-    }
-    long long sec = st->st_mtim.tv_sec;
-    long ms = st->st_mtim.tv_nsec / 1000000;
-    bool below = sec < 0; /* the fraction of a time before 1970 counts upwards from its second */
-    if (below && ms > 0) {
-        sec++;
-        ms = 1000 - ms;
-    }
-    snprintf(text, sizeof text,
-             "\",\"type\":\"%s\",\"size\":%lld,\"mode\":\"%04o\",\"mtime\":%s%lld.%03ld}",
-             type_name(st->st_mode), (long long)st->st_size, st->st_mode & 07777u, below ? "-" : "",
-             below ? -sec : sec, ms);
-    put_str(o, text);
-}
-
-static void put_all(struct out *o, int dir, const struct sp_names *s, bool truncated,
-                    const char *path, size_t n)
-{
-    bool first = true;
-    put_str(o, "{\"path\":\"");
-    put_escaped(o, path, n);
-    put_str(o, "\",\"entries\":[");
-    for (size_t i = 0; i < s->count && o->err == 0; i++) {
+    size_t end = from + CHUNK < l->names->count ? from + CHUNK : l->names->count;
+    for (size_t i = from; i < end; i++) {
         struct stat st = {0};
         unsigned char type;
-        const char *name = sp_names_get(s, i, &type);
-        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        const char *name = sp_names_get(l->names, i, &type);
+        if (fstatat(l->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno == ENOENT)
                 continue; /* gone since we read the folder */
             /* A folder that may be read but not searched: the type is all there is to know. */
             st = (struct stat){.st_mode = (mode_t)DTTOIF(type)};
         }
-        if (!first)
-            put(o, ",", 1);
-        first = false;
-        put_entry(o, name, &st);
+        sp_out_bytes(to, ",", 1);
+        sp_out_entry(to, name, &st);
     }
-    put_str(o, truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
-    flush(o);
+}
+
+/* Chunks are taken as they come and written in their order. */
+static void *work(void *arg)
+{
+    struct listing *l = arg;
+    struct sp_out mine = {.fd = -1, .cap = CHUNK * SP_ENTRY_MAX};
+    mine.buf = malloc(mine.cap); /* few of its pages are ever touched */
+    pthread_mutex_lock(&l->lock);
+    while (mine.buf != NULL && l->o->err == 0 && l->taken * CHUNK < l->names->count) {
+        size_t chunk = l->taken++;
+        pthread_mutex_unlock(&l->lock);
+        mine.n = 0;
+        format_chunk(l, chunk * CHUNK, &mine);
+        pthread_mutex_lock(&l->lock);
+        while (l->written != chunk)
+            pthread_cond_wait(&l->turn, &l->lock);
+        size_t comma = l->first && mine.n > 0 ? 1 : 0;
+        l->first = l->first && mine.n == 0;
+        sp_out_bytes(l->o, mine.buf + comma, mine.n - comma);
+        l->written++;
+        pthread_cond_broadcast(&l->turn);
+    }
+    bool alone = mine.buf == NULL && l->taken * CHUNK < l->names->count;
+    if (alone && l->taken == l->written)
+        l->o->err = -ENOMEM; /* no other thread is at it */
+    pthread_mutex_unlock(&l->lock);
+    free(mine.buf);
+    return NULL;
+}
+
+static bool start_helper(pthread_t *t, struct listing *l)
+{
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    (void)pthread_attr_setstacksize(&attr, HELPER_STACK);
+    bool ok = pthread_create(t, &attr, work, l) == 0; /* all signals are blocked, as in us */
+    pthread_attr_destroy(&attr);
+    return ok;
+}
+
+static void put_all(struct sp_out *o, int dir, const struct sp_names *s, bool truncated,
+                    const char *path, size_t n)
+{
+    struct listing l = {.names = s, .o = o, .dir = dir, .first = true};
+    pthread_t other;
+    sp_out_text(o, "{\"path\":\"");
+    sp_out_escaped(o, path, n);
+    sp_out_text(o, "\",\"entries\":[");
+    pthread_mutex_init(&l.lock, NULL);
+    pthread_cond_init(&l.turn, NULL);
+    /* It inherits all of our confinement. Without it the list takes longer. */
+    bool helped = s->count > ALONE && start_helper(&other, &l);
+    (void)work(&l);
+    if (helped)
+        pthread_join(other, NULL);
+    pthread_cond_destroy(&l.turn);
+    pthread_mutex_destroy(&l.lock);
+    sp_out_text(o, truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+    sp_out_flush(o);
+}
+
+static struct sp_out *new_out(void)
+{
+    struct sp_out *o = calloc(1, sizeof *o + OUT);
+    if (o != NULL) {
+        o->buf = (char *)(o + 1);
+        o->cap = OUT;
+    }
+    return o;
 }
 
 static int new_memfd(void)
@@ -190,7 +178,7 @@ static int new_memfd(void)
 #define TREE_PATH 65536u /* what is deeper isn't gone into, and the listing says so */
 
 struct tree {
-    struct out *o;
+    struct sp_out *o;
     struct sp_descend d;
     char path[TREE_PATH]; /* of the current folder, with a slash behind it; "" the first */
     size_t len, count, max;
@@ -214,8 +202,8 @@ static int tree_entry(struct tree *t, const struct sp_entry *e)
     }
     memcpy(t->path + t->len, e->name, n + 1);
     if (t->count++ > 0)
-        put(t->o, ",", 1);
-    put_entry(t->o, t->path, &st);
+        sp_out_bytes(t->o, ",", 1);
+    sp_out_entry(t->o, t->path, &st);
     if (!S_ISDIR(st.st_mode))
         return 0;
     memcpy(name, e->name, n + 1);
@@ -250,7 +238,7 @@ static int walk_tree(struct tree *t, int dir)
     return err == -ESTALE ? -EAGAIN : err; /* moved under our feet */
 }
 
-static int seal(struct out *o, struct sp_result *r)
+static int seal(struct sp_out *o, struct sp_result *r)
 {
     if (o->err == 0 && (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
         o->err = -errno;
@@ -269,19 +257,19 @@ static int seal(struct out *o, struct sp_result *r)
 int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
 {
     struct tree *t = calloc(1, sizeof *t);
-    struct out *o = calloc(1, sizeof *o);
+    struct sp_out *o = new_out();
     int err = t == NULL || o == NULL ? -ENOMEM : 0;
     if (err == 0) {
         o->fd = new_memfd();
         o->err = o->fd < 0 ? o->fd : 0;
         t->o = o;
         t->max = max;
-        put_str(o, "{\"path\":\"");
-        put_escaped(o, path, n);
-        put_str(o, "\",\"entries\":[");
+        sp_out_text(o, "{\"path\":\"");
+        sp_out_escaped(o, path, n);
+        sp_out_text(o, "\",\"entries\":[");
         err = walk_tree(t, dir);
-        put_str(o, t->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
-        flush(o);
+        sp_out_text(o, t->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+        sp_out_flush(o);
         if (o->err == 0)
             o->err = err;
         err = seal(o, r);
@@ -295,14 +283,12 @@ int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r
 {
     struct sp_names s = {0};
     bool truncated = false;
-    struct out *o = malloc(sizeof *o);
+    struct sp_out *o = new_out();
     int err = o == NULL ? -ENOMEM : read_names(dir, max, &s, &truncated);
     if (err == 0) {
         sp_names_sort(&s);
         o->fd = new_memfd();
         o->err = o->fd < 0 ? o->fd : 0;
-        o->n = 0;
-        o->total = 0;
         put_all(o, dir, &s, truncated, path, n);
         err = seal(o, r);
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MANY 64u
+
 int sp_names_add(struct sp_names *s, unsigned char type, const char *name)
 {
     size_t len = strlen(name) + 2;
@@ -40,10 +42,38 @@ static int by_bytes(const void *a, const void *b, void *text)
     return strcmp(t + *(const uint32_t *)a + 1, t + *(const uint32_t *)b + 1);
 }
 
+/* A name's first bytes beside its place, so that most comparisons don't leave the array. */
+struct key {
+    uint64_t first; /* eight bytes, the first one highest; NULs behind the end */
+    uint32_t at;
+};
+
+static int by_key(const void *a, const void *b, void *text)
+{
+    const struct key *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return by_bytes(&x->at, &y->at, text);
+}
+
 void sp_names_sort(struct sp_names *s)
 {
-    if (s->count > 0)
-        qsort_r(s->at, s->count, sizeof *s->at, by_bytes, s->text);
+    struct key *keys = s->count >= MANY ? calloc(s->count, sizeof *keys) : NULL;
+    if (keys == NULL) { /* few, or no memory for them */
+        if (s->count > 0)
+            qsort_r(s->at, s->count, sizeof *s->at, by_bytes, s->text);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const char *name = s->text + s->at[i] + 1;
+        keys[i].at = s->at[i];
+        for (size_t k = 0, end = strnlen(name, 8); k < 8; k++)
+            keys[i].first = keys[i].first << 8 | (k < end ? (uint8_t)name[k] : 0);
+    }
+    qsort_r(keys, s->count, sizeof *keys, by_key, s->text);
+    for (size_t i = 0; i < s->count; i++)
+        s->at[i] = keys[i].at;
+    free(keys);
 }
 
 const char *sp_names_get(const struct sp_names *s, size_t i, unsigned char *type)

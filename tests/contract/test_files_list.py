@@ -1,5 +1,6 @@
 """GET /files on folders: the listing's form, order, hostile names, limits."""
 import os
+import random
 import socket
 import urllib.parse
 
@@ -95,6 +96,19 @@ def test_order_is_by_bytes(seat, box):
         (seat.ws / box / n).touch()
     got = [e["name"] for e in listing(seat, box)["entries"]]
     assert got == sorted(names, key=lambda n: n.encode())
+
+
+def test_order_of_many(seat, box):
+    """Sorted by keys of eight bytes, written by two threads: prefixes of each other, bytes of all values, no name twice."""
+    rng = random.Random(7)
+    names = {b"", b"a", b"ab"} | {b"prefix-" + bytes([b]) for b in range(1, 256) if b != 0x2f}
+    names |= {b"prefix-long" + bytes(rng.choices(b"ab\x01\xff\xc3\xa9 ", k=rng.randrange(40))) for _ in range(9000)}
+    names -= {b""}
+    for name in names:
+        open(os.fsencode(seat.ws / box) + b"/" + name, "w").close()
+    entries = listing(seat, box)["entries"]
+    got = [urllib.parse.unquote_to_bytes(e["raw"]) if "raw" in e else e["name"].encode() for e in entries]
+    assert len(got) > 8192 and got == sorted(names)
 
 
 def test_upload_leftovers_are_the_users_to_see_or_not(seat, box):

@@ -1,0 +1,27 @@
+/* entries.h: the JSON of a folder's entries, through a buffer into a file. Names are bytes that
+ * commands chose. */
+#ifndef SALLYPORT_CELL_ENTRIES_H
+#define SALLYPORT_CELL_ENTRIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* More than an entry of a folder takes, with a comma: a name of 255 bytes, each escaped as six, and
+ * again as three. */
+#define SP_ENTRY_MAX 2800u
+
+struct sp_out {
+    int fd, err;    /* the first error, -errno; nothing is written after it */
+    size_t n, cap;  /* bytes in buf, and its size, at least 128 */
+    uint64_t total; /* that were written */
+    char *buf;
+};
+
+void sp_out_flush(struct sp_out *o);
+void sp_out_bytes(struct sp_out *o, const char *s, size_t n);
+void sp_out_text(struct sp_out *o, const char *s);
+void sp_out_escaped(struct sp_out *o, const char *s, size_t n); /* as JSON wants it in a string */
+void sp_out_entry(struct sp_out *o, const char *name, const struct stat *st);
+
+#endif

@@ -193,4 +193,27 @@ START_TEST(json_tiny)
 }
 END_TEST
 
-UNIT_MAIN("utf8", two_bytes, longer, whole, repair, json, json_tiny)
+/* Each byte value at each place among eight bytes and more: what is taken eight at a time must come
+ * out as what is taken alone. */
+START_TEST(json_runs)
+{
+    for (unsigned b = 0; b < 256; b++)
+        for (size_t at = 0; at < 20; at++) {
+            char in[20], out[128], one[6], want[128];
+            size_t used, n = 0;
+            memset(in, ' ' + (int)(b % 2 ? 0 : 'x' - ' '), sizeof in);
+            in[at] = (char)b;
+            for (size_t i = 0; i < sizeof in; i++) {
+                size_t len = sp_json_escape(in + i, 1, one, sizeof one, &used);
+                memcpy(want + n, one, len);
+                n += len;
+            }
+            ck_assert_uint_eq(sp_json_escaped_len(in, sizeof in), n);
+            ck_assert_uint_eq(sp_json_escape(in, sizeof in, out, sizeof out, &used), n);
+            ck_assert_uint_eq(used, sizeof in);
+            ck_assert_mem_eq(out, want, n);
+        }
+}
+END_TEST
+
+UNIT_MAIN("utf8", two_bytes, longer, whole, repair, json, json_tiny, json_runs)

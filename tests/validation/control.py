@@ -3,6 +3,7 @@ plain user and once, for what a plain user never may, of root. Tells which check
 import pathlib
 
 from harness.daemon import Daemon
+from harness.names import USER
 
 from . import suite
 from .target import Target
@@ -65,7 +66,7 @@ def find(wanted, tell=None):
     """The ids that no bypass was found for in the control, of those that should have one. A race may be lost once:
     what is left over is tried again."""
     left = set(wanted) - NO_CONTROL
-    for kind, uid in (("box", 1000), ("box", 1000), ("box", 0)):
+    for kind, uid in (("box", USER), ("box", USER), ("box", 0)):
         mine = {n for n in left if uid or n.startswith(AS_ROOT)}
         if mine:
             left -= {r["id"] for r in attack(kind, uid, mine, tell) if r["verdict"] == "bypass"}

@@ -6,7 +6,10 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +226,59 @@ static enum sp_err read_object(struct reader *r, json_t *root)
     return SP_OK;
 }
 
+/* ---- jansson's memory ---- */
+
+/* jansson doesn't survive an allocation that fails: it goes on without the character that it had no
+ * room for, so that another command would run, and then writes beyond a string's end. So we leave
+ * it from within its allocation, and free what it had. It holds nothing else. */
+union block {
+    struct {
+        union block *prev, *next;
+    } in;
+    max_align_t align;
+};
+
+static union block blocks = {.in = {&blocks, &blocks}};
+static jmp_buf no_memory;
+
+static void *allocate(size_t n)
+{
+    union block *b = n <= SIZE_MAX - sizeof *b ? malloc(sizeof *b + n) : NULL;
+    if (b == NULL)
+        longjmp(no_memory, 1);
+    b->in.prev = &blocks;
+    b->in.next = blocks.in.next;
+    b->in.next->in.prev = blocks.in.next = b;
+    return b + 1;
+}
+
+static void release(void *p)
+{
+    if (p == NULL)
+        return;
+    union block *b = (union block *)p - 1;
+    b->in.prev->in.next = b->in.next;
+    b->in.next->in.prev = b->in.prev;
+    free(b);
+}
+
+/* False: no memory. *root is NULL where the text isn't JSON. Nothing of jansson's that allocates
+ * may be called on it afterwards. */
+static bool load(const char *body, size_t n, json_t **root, json_error_t *err)
+{
+    json_set_alloc_funcs(allocate, release);
+    if (setjmp(no_memory) != 0) {
+        for (union block *b = blocks.in.next, *next; b != &blocks; b = next) {
+            next = b->in.next;
+            free(b);
+        }
+        blocks.in.prev = blocks.in.next = &blocks;
+        return false;
+    }
+    *root = json_loadb(body, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, err);
+    return true;
+}
+
 enum sp_err exec_request_read(const char *body, size_t n, const char *workspace,
                               uint64_t default_ms, uint64_t max_ms, struct exec_request *req,
                               char *why, size_t whylen)
@@ -239,17 +295,18 @@ enum sp_err exec_request_read(const char *body, size_t n, const char *workspace,
         return refuse(&r, SP_E_BAD_JSON, "The body is nested deeper than %d levels.",
                       JSON_DEPTH_MAX);
     json_error_t err;
-    json_t *root =
-        json_loadb(body, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &err);
+    json_t *root = NULL;
+    if (!load(body, n, &root, &err))
+        return SP_E_OVERLOADED;
     if (root == NULL)
         return refuse(&r, SP_E_BAD_JSON, "The body is not valid JSON (line %d, column %d).",
                       err.line, err.column);
     enum sp_err e = read_object(&r, root);
     json_decref(root);
+    if (e == SP_OK && req->cwd == NULL && (req->cwd = strdup("")) == NULL)
+        e = SP_E_OVERLOADED;
     if (e != SP_OK)
         exec_request_free(req);
-    else if (req->cwd == NULL && (req->cwd = strdup("")) == NULL)
-        e = SP_E_OVERLOADED;
     return e;
 }
 

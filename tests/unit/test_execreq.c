@@ -4,6 +4,7 @@
 #include "sallyport/proto.h"
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,40 @@ START_TEST(bounds_the_command)
 }
 END_TEST
 
+/* The linker puts this in malloc's place, for jansson too: see meson.build. */
+static long fails_in = -1;
+void *__real_malloc(size_t n); // NOLINT(bugprone-reserved-identifier)
+void *__wrap_malloc(size_t n); // NOLINT(bugprone-reserved-identifier)
+void *__wrap_malloc(size_t n)
+{
+    return fails_in >= 0 && fails_in-- == 0 ? NULL : __real_malloc(n);
+}
+
+/* jansson alone would run "echo out; echoerr" here, or write beyond a string's end. */
+START_TEST(runs_nothing_else_without_memory)
+{
+    int refusals = 0;
+    for (long n = 0;; n++) {
+        fails_in = n;
+        enum sp_err e = take("{\"command\":\"echo out; echo err >&2; exit 3\",\"env\":{\"ABC\":"
+                             "\"a value of some length\"},\"stdin\":\"something to be read\"}");
+        bool failed = fails_in < 0;
+        fails_in = -1;
+        if (!failed) {
+            ck_assert_int_eq(e, SP_OK);
+            break;
+        }
+        ck_assert_int_eq(e, SP_E_OVERLOADED);
+        ck_assert_ptr_null(req.command);
+        refusals++;
+    }
+    ck_assert_int_gt(refusals, 10);
+    ck_assert_str_eq(req.command, "echo out; echo err >&2; exit 3");
+    ck_assert_mem_eq(req.env, "ABC=a value of some length", req.env_len);
+    ck_assert_str_eq(req.stdin_text, "something to be read");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("execreq");
@@ -161,6 +196,7 @@ int main(void)
     tcase_add_test(t, refuses_syntax);
     tcase_add_test(t, refuses_content);
     tcase_add_test(t, bounds_the_command);
+    tcase_add_test(t, runs_nothing_else_without_memory);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -20,6 +20,7 @@
 #define BROKER_OPS_MAX 1024
 #define BROKER_SLOTS_MAX 128          /* of the box */
 #define BROKER_QUEUE_MAX 16           /* of the seat */
+#define BROKER_HELD_MAX (32u << 20)   /* bytes of all requests that wait, in all queues */
 #define BROKER_BUCKETS 2048           /* power of two, over BROKER_OPS_MAX */
 #define BROKER_CANCEL_GRACE_MS 10000u /* from a CANCEL to the end that the cell owes */
 #define BROKER_START_GRACE_MS 30000u  /* from an EXEC to STARTED or FAIL */
@@ -81,6 +82,7 @@ struct broker {
     bool box;
     unsigned queue_max, busy_max; /* EXECs that wait in a slot; slots with one that runs or waits */
     uint64_t now;                 /* as the loop last told */
+    size_t held;                  /* bytes that wait in all queues */
 
     struct slot slot[BROKER_SLOTS_MAX]; /* the seat's is the first */
 
@@ -153,10 +155,13 @@ void cancel(struct broker *b, struct op *o, uint8_t why, uint64_t now);
 void seat_admit(struct broker *b, struct slot *s, const struct sp_msg *m, uint64_t now);
 /* Frees an operation that was answered; a freed seat goes to the queue. */
 void op_end(struct broker *b, struct op *o, uint64_t now);
+/* What o holds, if anything, has gone to the cell or won't. */
+void op_release(struct broker *b, struct op *o);
 /* Takes a queued operation out of its slot's queue. */
 void queue_remove(struct op *o);
-/* Holds a request until the slot has a cell. False: no memory. */
-bool queue_add(struct op *o, const struct sp_msg *m);
+/* Holds a request until the slot has a cell. False: no memory, or as much as there may be is held.
+ */
+bool queue_add(struct broker *b, struct op *o, const struct sp_msg *m);
 /* Everyone in the queue is told e. */
 void queue_fail(struct broker *b, struct queue *q, enum sp_err e);
 /* What came before the cell goes to it. */

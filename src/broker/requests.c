@@ -106,7 +106,7 @@ static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
     o->staging = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED) != 0;
     if (!b->box || s->cell.fd >= 0) {
         (void)forward(b, o, m);
-    } else if (!queue_add(o, m)) {
+    } else if (!queue_add(b, o, m)) {
         answer_fail(b, o, SP_E_OVERLOADED);
         op_free(b, o);
     }

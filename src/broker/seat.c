@@ -127,19 +127,22 @@ void queue_fail(struct broker *b, struct queue *q, enum sp_err e)
     }
 }
 
-/* Keeps the request as bytes, since m borrows a frame. */
-bool queue_add(struct op *o, const struct sp_msg *m)
+/* Keeps the request as bytes, since m borrows a frame. Together no more than a sound front's
+ * clients may need: a front that was taken over could fill every queue with the longest commands.
+ */
+bool queue_add(struct broker *b, struct op *o, const struct sp_msg *m)
 {
     static uint8_t buf[SP_FRAME_MAX];
     struct queue *q = queue_of(o);
     struct sp_msg out = *m;
     out.id = o->cell_id;
     out.key = (struct sp_slice){"", 0};
-    o->held_len = sp_msg_encode(&out, buf, sizeof buf);
-    o->held = o->held_len > 0 ? malloc(o->held_len) : NULL;
-    if (o->held == NULL)
+    size_t len = sp_msg_encode(&out, buf, sizeof buf);
+    if (len == 0 || len > BROKER_HELD_MAX - b->held || (o->held = malloc(len)) == NULL)
         return false;
-    memcpy(o->held, buf, o->held_len);
+    memcpy(o->held, buf, len);
+    o->held_len = len;
+    b->held += len;
     o->state = OP_QUEUED;
     if (q->tail != NULL)
         q->tail->next_queued = o;
@@ -166,8 +169,7 @@ static bool send_held(struct broker *b, struct op *o)
         op_free(b, o);
         return false;
     }
-    free(o->held);
-    o->held = NULL;
+    op_release(b, o);
     o->state = OP_STARTING;
     return true;
 }
@@ -232,7 +234,7 @@ void seat_admit(struct broker *b, struct slot *s, const struct sp_msg *m, uint64
         return;
     } else if (!queue_open(b, s))
         e = SP_E_BUSY;
-    else if (!queue_add(o, &exec))
+    else if (!queue_add(b, o, &exec))
         e = SP_E_OVERLOADED;
     if (e != SP_OK) {
         answer_fail(b, o, e);

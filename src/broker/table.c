@@ -161,6 +161,14 @@ void op_orphan(struct broker *b, struct op *o)
     o->orphan = true;
 }
 
+void op_release(struct broker *b, struct op *o)
+{
+    free(o->held);
+    b->held -= o->held_len;
+    o->held = NULL;
+    o->held_len = 0;
+}
+
 void op_free(struct broker *b, struct op *o)
 {
     if (!o->orphan)
@@ -169,7 +177,7 @@ void op_free(struct broker *b, struct op *o)
     while (*p != o)
         p = &(*p)->next_cell;
     *p = o->next_cell;
-    free(o->held);
+    op_release(b, o);
     if (--o->slot->nops == 0)
         o->slot->idle_since = b->now;
     memset(o, 0, sizeof *o);

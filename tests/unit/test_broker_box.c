@@ -213,6 +213,35 @@ START_TEST(slots_run_out)
 }
 END_TEST
 
+/* A front that was taken over fills the queues with the longest commands. */
+START_TEST(bytes_that_wait)
+{
+    static char longest[SP_COMMAND_MAX];
+    unsigned refused = 0;
+    memset(longest, 'x', sizeof longest);
+    broker_be_box(&b, 1000, BUSY);
+    for (unsigned i = 0; i < 500; i++) {
+        struct sp_msg m = make(SP_OP_EXEC, i + 1);
+        m.key = (struct sp_slice){(const char *)keys[i % 3], SP_KEY_LEN};
+        m.command = (struct sp_slice){longest, sizeof longest};
+        from_front(&m);
+        ck_assert_uint_le(b.held, BROKER_HELD_MAX);
+        if (refused > 0 || b.nops == i) {
+            failed(i + 1, SP_E_OVERLOADED);
+            refused++;
+        }
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_gt(b.held, BROKER_HELD_MAX - sizeof longest - 4096);
+    ask(0, SP_OP_OPEN, 1000); /* there may be room for a short one; no breach in any case */
+    for (unsigned n = 0; n < 3; n++)
+        broker_cell_gone(&b, slot_of(n), false, SP_E_CELL_LOST, now);
+    ck_assert_uint_eq(b.held, 0);
+    ck_assert_uint_eq(b.nops, 0);
+    ck_assert_ptr_null(b.front_breach);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("broker_box");
@@ -226,6 +255,7 @@ int main(void)
     tcase_add_test(t, removal);
     tcase_add_test(t, keys_are_due);
     tcase_add_test(t, slots_run_out);
+    tcase_add_test(t, bytes_that_wait);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

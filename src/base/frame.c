@@ -93,10 +93,11 @@ static int transmit(int fd, const void *data, size_t len, const int *fds, int nf
             continue;
         case EAGAIN:
             return -EAGAIN;
+        case ENOMEM: /* the kernel's, for the moment: no fault of the peer's */
+        case ENOBUFS:
+            return -EAGAIN;
         case EMSGSIZE:
             return -EMSGSIZE;
-        case ENOMEM:
-        case ENOBUFS:
         case ETOOMANYREFS: /* too many descriptors on their way */
             return -ENOBUFS;
         default:
@@ -218,7 +219,7 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
             reset = true;
             continue;
         }
-        if (errno == EAGAIN)
+        if (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS) /* the frame is still there */
             return 0;
         return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
     }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SHORT_OF_MEMORY_MS 10
 #define FRAMES_A_TURN 64 /* from one sender, before the others have theirs */
 
 static struct broker broker;
@@ -193,8 +194,11 @@ static int wait_events(int sigfd, int wait)
         slot[n] = (unsigned char)i;
         p[P_CELLS + n++] = (struct pollfd){.fd = s->cell.fd, .events = wants(&s->cell)};
     }
-    if (poll(p, (nfds_t)P_CELLS + (nfds_t)n, wait) < 0 && errno != EINTR)
-        return -errno;
+    if (poll(p, (nfds_t)P_CELLS + (nfds_t)n, wait) < 0 && errno != EINTR) {
+        if (errno != ENOMEM)
+            return -errno;
+        (void)poll(NULL, 0, SHORT_OF_MEMORY_MS); /* and look again: every command depends on us */
+    }
     if (p[P_MAIN].revents & POLLOUT)
         (void)sp_chan_flush(&main_chan);
     if (p[P_FRONT].revents & POLLOUT)

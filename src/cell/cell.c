@@ -130,7 +130,8 @@ static bool send_result(struct sp_cell *c, const struct sp_msg *m, int fd)
 static bool on_results(struct sp_cell *c)
 {
     uint64_t n;
-    bool ok = read(c->out.efd, &n, sizeof n) == (ssize_t)sizeof n || errno == EAGAIN;
+    bool ok = read(c->out.efd, &n, sizeof n) == (ssize_t)sizeof n || errno == EAGAIN ||
+              errno == EINTR; /* it is read again in the next turn */
     ok = ok && sp_exec_spawned(c);
     /* Before a command can use up the processes that its user may have. */
     if (c->exec.state == SP_EXEC_RUNNING)

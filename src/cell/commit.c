@@ -146,8 +146,8 @@ enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64
         err = place(w, p, &e, &created);
     if (err == 0 && e == SP_OK)
         sp_put_unname(p); /* before the look: a name less changes the tag */
-    if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0)
-        err = -errno;
+    if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0) /* it is placed: no failure any more */
+        st = (struct stat){.st_size = (off_t)size};         /* a tag that fits no file's state */
     pthread_mutex_unlock(&turn);
     if (err == 0 && e == SP_OK) {
         sp_quota_keep(p->quota, p->taken);

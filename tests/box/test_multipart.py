@@ -3,6 +3,7 @@ that come with their files."""
 import json
 import os
 import subprocess
+import threading
 
 import pytest
 
@@ -90,6 +91,33 @@ def test_a_batch_is_whole_or_not_there(box, who, bad):
     assert names(box, who) == ["isdir", "isfile", "keep"]
     assert box.download("keep", who).body == b"old\n"
     assert box.call("POST", "/v1/files/batch", body(*good), who, [TYPE]).status == 200
+
+
+def test_a_command_in_the_way_of_a_batch(box, who):
+    """docs/box.md: those before the one that is in its way stay, whole; none after it is there."""
+    box.sh("mkdir t", who)
+    loop = "while [ ! -e stop ]; do mkdir t/3 2>/dev/null; rmdir t/3 2>/dev/null; done; touch stopped"
+    worker = threading.Thread(target=box.exec, args=(loop, who))
+    worker.start()
+    data = {str(i): os.urandom(2000) for i in range(6)}
+    whole = body(*(part("f", v, k) for k, v in data.items()))
+    try:
+        for _ in range(40):
+            a = box.call("POST", "/v1/files/batch", whole, who, [TYPE], path="t")
+            there = sorted(n for n in names(box, who, "t") if n != "3")
+            if a.status == 200:
+                assert there == ["0", "1", "2", "4", "5"]
+            else:
+                assert a.status == 409, a
+                assert there == sorted(data)[:len(there)] and len(there) <= 3, (a, there)
+            for n in there:
+                assert box.download(f"t/{n}", who).body == data[n]
+            for n in [*there, "3"]:
+                box.call("DELETE", "/v1/path", who=who, path=f"t/{n}")
+    finally:
+        box.upload("stop", b"", who)
+        worker.join()
+    assert "stopped" in names(box, who)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -136,8 +136,10 @@ bool stage_start(enum sp_mode mode)
     stage.cell = stage.box ? 0 : find_cell();
     if ((!stage.box && stage.cell == 0) || !healthy("the start"))
         return false;
-    if (stage.box) /* each workspace in use has a cell, and a socket to it */
-        return (stage.broker_files = count_files(stage.broker) + STAGE_KEYS) > 0;
+    /* Each workspace in use has a cell, and a socket to it; a cell that waits may come after this
+     * count. */
+    if (stage.box)
+        return (stage.broker_files = count_files(stage.broker) + STAGE_KEYS + 1) > 0;
     stage.broker_files = count_files(stage.broker);
     stage.cell_files = count_files(stage.cell);
     return true;

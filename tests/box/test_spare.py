@@ -80,7 +80,7 @@ def test_an_identity_cannot_tell(start_box):
             settled(b)
         a = b.sh(LOOK)
         text = a["stdout"] + a["stderr"]
-        text = re.sub(r"(?m)( +)?[A-Z][a-z]{2} +\d+ +\d\d:\d\d ", " TIME ", text.replace(str(b.base), "BASE"))
+        text = re.sub(r"(?m)( +)?[A-Z][a-z]{2} +\d+ +\d\d:\d\d ", " TIME ", text.replace(b.base.name, "BASE"))
         text = re.sub(r"(master|shared):\d+|(pipe|/fd):?\S+", r"\1\2:N", text)
         looks.append(re.sub(r"(?m)^(d\S+|total)( +\d+)* ", r"\1 ", text))
         assert len(idle(b)) <= int(spares)

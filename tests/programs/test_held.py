@@ -41,7 +41,7 @@ def settle(d, command, text):
     text = re.sub(r"(line \d+: +)\d+ ", r"\1N ", text)  # bash tells the number of who died
     text = NUMBERS.sub(r"\1", re.sub(r"/proc/\d+", "/proc/N", text))
     # Of a shell that is looked at by a child of its own: whether it went on in the meantime is chance.
-    return re.sub(r"^(State|SigBlk):\s.*$", r"\1", text, flags=re.M) if "$$" in command else text
+    return re.sub(r"^(State|SigBlk|SigCgt):\s.*$", r"\1", text, flags=re.M) if "$$" in command else text
 
 
 class Pair:

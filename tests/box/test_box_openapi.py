@@ -235,11 +235,11 @@ def test_busy(start_box):
 
 
 def test_shell_gone(start_box):
-    """Nobody's process can be started then."""
+    """Nobody's process can be started then. A spare one would have its own mount of the shell already."""
     def prepare(d):
         (d.base / "shell").symlink_to("/bin/sh")
         d.late_env["RUNBOX_SHELL"] = str(d.base / "shell")
-    b = start_box(prepare=prepare)
+    b = start_box(env={"RUNBOX_SPARE_CELLS": "0"}, prepare=prepare)
     assert b.exec("echo ok", ("early",)).status == 200
     (b.base / "shell").unlink()
     a = b.exec("echo ok", WHO)

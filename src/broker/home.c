@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Ours until its owner is set: a folder that still belongs to us was left halfway. */
-static int make(const char *name, uid_t uid)
+static int make(const char *name, uid_t uid, mode_t *mode)
 {
     struct stat st;
     bool made = mkdirat(SP_FD_EXTRA, name, 0700) == 0;
@@ -21,6 +21,7 @@ static int make(const char *name, uid_t uid)
         return -errno;
     if (!S_ISDIR(st.st_mode))
         return -ENOTDIR;
+    *mode = st.st_mode & 07777;
     if (st.st_uid == uid)
         return 0;
     if (st.st_uid != geteuid())
@@ -34,13 +35,18 @@ int box_home_open(const struct box *x, const struct slot *s)
 {
     char name[2 * SP_KEY_LEN + 1];
     uid_t uid = x->work[s - x->b->slot].uid;
+    mode_t mode = 0;
     sp_hex(s->key, SP_KEY_LEN, name);
-    int r = make(name, uid);
+    int r = make(name, uid, &mode);
     if (r != 0)
         return r;
-    /* With the owner's eyes: root without CAP_DAC_OVERRIDE can't look into it. */
+    /* With the owner's eyes: root without CAP_DAC_OVERRIDE can't look into it. And with the owner's
+     * hands: a command may have shut its home to itself, which nobody could use or empty then. */
     (void)setfsuid(uid);
-    int fd = openat(SP_FD_EXTRA, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = -1;
+    if ((mode & 0700) == 0700 ||
+        fchmodat(SP_FD_EXTRA, name, mode | 0700, 0) == 0) /* no link: only we make names there */
+        fd = openat(SP_FD_EXTRA, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     r = fd < 0 ? -errno : fd;
     (void)setfsuid(geteuid());
     return r;

@@ -111,6 +111,20 @@ def test_removal(box, who):
     assert box.sh("ls -A", who)["stdout"] == ""
 
 
+@pytest.mark.parametrize("mode", ["0", "500", "600"])
+def test_a_home_that_was_shut(start_box, mode):
+    """By the identity's own command: it can be used again, and removed."""
+    b = start_box(env={"RUNBOX_CELL_IDLE": "100ms"})
+    b.sh(f"echo kept > f; chmod {mode} .")
+    assert b.call("DELETE", "/v1/workspace").status == 204  # the cell that has it ends first
+    b.sh(f"echo kept > f; chmod {mode} .")
+    procs.wait_for("the cell ended", lambda: not cells(b))
+    assert b.sh("cat f; echo more > g; ls")["stdout"] == "kept\nf\ng\n"
+    b.sh(f"chmod {mode} .")
+    procs.wait_for("the cell ended", lambda: not cells(b))
+    assert b.call("DELETE", "/v1/workspace").status == 204
+
+
 def test_removal_while_in_use(box, who):
     c = box.send_exec("touch up; sleep 1000", who)
     procs.wait_for("it runs", (box.workspace(*who) / "up").exists)

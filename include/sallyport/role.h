@@ -27,6 +27,7 @@ enum sp_role_fd {
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
 #define SP_API_KEYS_MAX 8
+#define SP_REGISTRY_FILE "registry.db"
 enum sp_isolation { SP_ISOLATION_AUTO, SP_ISOLATION_STRICT, SP_ISOLATION_BASIC };
 
 /* Settings that roles need, fixed size, copied as bytes between execs of one binary. */
@@ -73,7 +74,7 @@ struct sp_config {
     /* the box */
     uint32_t mode;    /* enum sp_mode. In the box `workspace` is the folder of workspaces, but in a
                          cell's own copy its workspace; command_uid is 0 but in that copy */
-    char state[4096]; /* the registry's folder */
+    char state[4096]; /* the registry's folder, with SP_REGISTRY_FILE in it */
     uid_t registry_uid, uid_min, uid_max;
     gid_t registry_gid;
     uint32_t max_running, queue_max, nkeys;

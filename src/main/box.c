@@ -5,6 +5,7 @@
 #include "sallyport/log.h"
 #include "sallyport/sha256.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,18 +109,33 @@ static int folder(const char *path, mode_t mode, uid_t uid, gid_t gid, char *err
     return -1;
 }
 
-/* A table of ids that is gone while folders are there would give their ids to others. */
-static int check_table(const char *root, char *err, size_t errlen)
+static bool is_empty(const char *path)
+{
+    DIR *d = opendir(path);
+    const struct dirent *e = NULL;
+    while (d != NULL && (e = readdir(d)) != NULL)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            break;
+    if (d != NULL)
+        closedir(d);
+    return e == NULL;
+}
+
+/* A table of ids that is gone while folders are there would give their ids to others. Its folder is
+ * its owner's alone, and root without CAP_DAC_OVERRIDE can't look into it. */
+static int check_table(const char *root, uid_t owner, char *err, size_t errlen)
 {
     char path[PATH_MAX];
     struct stat st;
     (void)snprintf(path, sizeof path, "%.4000s/workspaces", root);
-    if (stat(path, &st) != 0 || st.st_nlink <= 2) /* each folder in it is a link more */
+    if (is_empty(path))
         return 0;
-    (void)snprintf(path, sizeof path, "%.4000s/state", root);
-    if (stat(path, &st) != 0 || st.st_size == 0)
-        return refuse(root, "has workspaces, but not the table of their user ids", err, errlen);
-    return 0;
+    (void)snprintf(path, sizeof path, "%.4000s/state/" SP_REGISTRY_FILE, root);
+    (void)setfsuid(owner);
+    bool gone = stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
+    (void)setfsuid(geteuid());
+    return gone ? refuse(root, "has workspaces, but not the table of their user ids", err, errlen)
+                : 0;
 }
 
 static int lock(int fd, const char *root, char *err, size_t errlen)
@@ -137,7 +154,8 @@ static int open_folders(const struct settings *s, struct sp_config *c, int *work
                         char *err, size_t errlen)
 {
     char root[PATH_MAX];
-    if (find_root(s, root, err, errlen) != 0 || check_table(root, err, errlen) != 0)
+    if (find_root(s, root, err, errlen) != 0 ||
+        check_table(root, c->registry_uid, err, errlen) != 0)
         return -1;
     /* Their names get a slash and 64 digits more. */
     if (snprintf(c->workspace, sizeof c->workspace, "%.4000s/workspaces", root) > 3900 ||

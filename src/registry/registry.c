@@ -41,11 +41,6 @@ static int shut_doors(const struct sp_config *c)
     return r == 0 ? sp_filters_install(SP_FILTER_REGISTRY) : r;
 }
 
-static bool send(const struct sp_msg *m)
-{
-    return sp_msg_send(&broker, m, NULL, 0) == 0;
-}
-
 static bool answer(const struct sp_msg *q, enum sp_err e, const uint8_t *key, uint32_t uid)
 {
     struct sp_msg m = {.op = SP_OP_FAIL, .id = q->id, .err = (uint16_t)e};
@@ -55,7 +50,7 @@ static bool answer(const struct sp_msg *q, enum sp_err e, const uint8_t *key, ui
     }
     if (key != NULL)
         m.key = (struct sp_slice){(const char *)key, SP_KEY_LEN};
-    return send(&m);
+    return sp_msg_send(&broker, &m, NULL, 0) == 0;
 }
 
 static bool handle(const struct sp_msg *m)
@@ -129,7 +124,8 @@ int sp_registry_main(void)
     sp_log_init("registry", (enum sp_log_level)c->log_level);
     (void)signal(SIGPIPE, SIG_IGN);
     int r = confine(c);
-    if (r == 0 && store_open(&store, "registry.db", c->uid_min, c->uid_max, why, sizeof why) != 0) {
+    if (r == 0 &&
+        store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) != 0) {
         sp_log(SP_LOG_ERROR, "%s", why);
         return 1;
     }

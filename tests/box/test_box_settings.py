@@ -140,7 +140,7 @@ def test_folders_are_set_up(start_box):
         assert (st.st_mode & 0o7777, st.st_uid) == (mode, owner), name
 
 
-@pytest.mark.parametrize("what", ["state open", "workspaces of another", "workspaces a link", "no table"])
+@pytest.mark.parametrize("what", ["state open", "workspaces of another", "workspaces a link", "no table", "no table in its folder"])
 def test_folders_that_are_wrong(start_box, what):
     def prepare(b):
         root = b.base / "data"
@@ -157,7 +157,11 @@ def test_folders_that_are_wrong(start_box, what):
         else:
             (root / "workspaces" / ("a" * 64)).mkdir(parents=True)
             os.chmod(root / "workspaces", 0o711)
-    assert "RUNBOX_ROOT" in refused(start_box, {}, prepare)
+            if what == "no table in its folder":
+                (root / "state").mkdir(mode=0o700)
+                os.chown(root / "state", 64996, 64996)
+    line = refused(start_box, {}, prepare)
+    assert "RUNBOX_ROOT" in line and ("table" in line) == what.startswith("no table")
 
 
 def test_a_root_that_others_cannot_go_through(start_box):

@@ -1,6 +1,6 @@
-/* log.h: one line a message on stderr, "<time> <role> <level> <text>", written with one
- * write(2) so that processes don't mix. Control characters in the text are escaped: what
- * a client sent can't forge a line. */
+/* log.h: one line a message on stderr, "<time> <role> <level> <text>" or an object of JSON, written
+ * with one write(2) so that processes don't mix. What could end a line, move a terminal's cursor or
+ * turn text around is escaped: what a client sent can't forge a line. */
 #ifndef SALLYPORT_LOG_H
 #define SALLYPORT_LOG_H
 

@@ -48,26 +48,35 @@ static size_t harmless(const char *p, size_t n)
     return len;
 }
 
-static size_t escape(const char *in, size_t n, char *out, size_t cap)
+/* What isn't harmless at p, spelled out; *took: bytes of it. */
+static size_t spell(const char *p, size_t n, char out[8], size_t *took)
 {
-    static const char hex[] = "0123456789abcdef";
-    size_t to = 0;
-    for (size_t at = 0; at < n;) {
-        size_t len = harmless(in + at, n - at);
-        if ((len ? len : 4) > cap - to)
+    size_t bad, len = sp_utf8_next(p, n, &bad);
+    uint8_t a = (uint8_t)p[0];
+    *took = 1;
+    if (!log_json)
+        return (size_t)snprintf(out, 8, "\\x%02x", a);
+    if (len < 2)
+        return sp_json_escape(p, len ? len : bad, out, 8, took);
+    unsigned code = len == 2 ? (a & 0x1fu) << 6 : (a & 0x0fu) << 12 | ((uint8_t)p[1] & 0x3fu) << 6;
+    *took = len;
+    return (size_t)snprintf(out, 8, "\\u%04x", code | ((uint8_t)p[len - 1] & 0x3fu));
+}
+
+static size_t escape(const char *in, size_t n, char *out, size_t cap, size_t *used)
+{
+    size_t to = 0, at = 0;
+    while (at < n) {
+        char one[8];
+        size_t len = log_json && in[at] == '"' ? 0 : harmless(in + at, n - at), took = len;
+        size_t k = len ? len : spell(in + at, n - at, one, &took);
+        if (k > cap - to)
             break;
-        if (len) {
-            memcpy(out + to, in + at, len);
-            at += len;
-            to += len;
-            continue;
-        }
-        uint8_t c = (uint8_t)in[at++];
-        out[to++] = '\\';
-        out[to++] = 'x';
-        out[to++] = hex[c >> 4];
-        out[to++] = hex[c & 15];
+        memcpy(out + to, len ? in + at : one, k);
+        at += took;
+        to += k;
     }
+    *used = at;
     return to;
 }
 
@@ -108,11 +117,8 @@ void sp_log(enum sp_log_level l, const char *fmt, ...)
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-    if (log_json)
-        at += sp_json_escape(text, len, line + at, sizeof line - at - 8, &used);
-    else
-        at += escape(text, len, line + at, sizeof line - at - 4);
-    if (n < 0 || (size_t)n >= sizeof text || (log_json && used < len)) {
+    at += escape(text, len, line + at, sizeof line - at - 8, &used);
+    if (n < 0 || (size_t)n >= sizeof text || used < len) {
         memcpy(line + at, "...", 3);
         at += 3;
     }
@@ -136,15 +142,16 @@ void sp_log_request(const struct sp_log_request *r)
         (void)snprintf(status, sizeof status, "%d", r->status);
     if (r->identity[0] != '\0')
         (void)snprintf(who, sizeof who, "%s%.8s%s", quote, r->identity, quote);
+    size_t room = sizeof line - at - 1; /* the strings are short: see log.h */
     int n = snprintf(
-        line + at, sizeof line - at - 2,
+        line + at, room,
         log_json ? "request\",\"id\":%llu,\"method\":\"%s\",\"route\":\"%s\",\"status\":%s,"
                    "\"bytes\":%llu,\"duration_ms\":%llu.%03u,\"identity\":%s}"
                  : "request id=%llu method=%s route=%s status=%s bytes=%llu "
                    "duration_ms=%llu.%03u identity=%s",
         (unsigned long long)r->id, r->method, r->route, status, (unsigned long long)r->bytes,
         (unsigned long long)(r->duration_us / 1000), (unsigned)(r->duration_us % 1000), who);
-    if (n > 0)
+    if (n > 0 && (size_t)n < room)
         put(line, at + (size_t)n);
     errno = saved;
 }

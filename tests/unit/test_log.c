@@ -52,6 +52,8 @@ START_TEST(json)
     ck_assert_str_eq(line + strlen("{\"time\":\"2026-11-29T22:00:00.000Z\""),
                      ",\"role\":\"front\",\"level\":\"warn\",\"message\":\"said a\\\"\\\\\\n\\u001b"
                      "\xef\xbf\xbd\"}\n");
+    (void)logged(SP_LOG_WARN, "\xc2\x9b|\xe2\x80\xae|\xe2\x81\xa6|\xc3\xa9", line, sizeof line);
+    ck_assert_ptr_nonnull(strstr(line, "said \\u009b|\\u202e|\\u2066|\xc3\xa9\"}\n"));
     static char many[4000];
     memset(many, '"', sizeof many - 1);
     size_t n = logged(SP_LOG_WARN, many, line, sizeof line);

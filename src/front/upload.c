@@ -17,6 +17,15 @@
 #define SPLICE_ONCE (1u << 20)
 #define SPLICE_TURN (4u << 20)
 
+/* One of ours could look like this: proto.h's rule, and with room for a NUL in the cell. */
+static bool fit_tag(struct sp_slice tag)
+{
+    bool fit = tag.p != NULL && tag.n > 0 && tag.n < SP_ETAG_MAX;
+    for (size_t i = 0; fit && i < tag.n; i++)
+        fit = tag.p[i] > ' ' && tag.p[i] <= '~';
+    return fit;
+}
+
 void upload_begin(struct conn *c)
 {
     const struct sp_head *h = &c->head;
@@ -39,8 +48,8 @@ void upload_begin(struct conn *c)
         bool any = h->if_match.n == 1 && h->if_match.p[0] == '*';
         m.etag = any ? h->if_match : sp_etag_single(h->if_match);
         m.flags |= SP_PUT_IF_MATCH;
-        if (m.etag.p == NULL || m.etag.n > SP_ETAG_MAX || m.etag.n == 0)
-            e = SP_E_PRECONDITION_FAILED; /* no tag of ours looks like this */
+        if (!fit_tag(m.etag))
+            e = SP_E_PRECONDITION_FAILED;
     }
     if (e == SP_OK && (c->upload = calloc(1, sizeof *c->upload)) == NULL)
         e = SP_E_OVERLOADED;

@@ -156,7 +156,8 @@ def test_forbidden(seat, box):
 @pytest.mark.parametrize("exists,headers,status", [
     (False, {"If_None_Match": "*"}, 201), (True, {"If_None_Match": "*"}, 412),
     (True, {"If_Match": "E"}, 200), (True, {"If_Match": '"other"'}, 412),
-    (False, {"If_Match": '"other"'}, 412), (True, {"If_Match": "W/E"}, 412)])
+    (False, {"If_Match": '"other"'}, 412), (True, {"If_Match": "W/E"}, 412),
+    (True, {"If_Match": '"\xe9"'}, 412), (True, {"If_Match": f'"{"a" * 64}"'}, 412)])
 def test_conditions(seat, box, exists, headers, status):
     p = seat.ws / box / "f"
     etag = '"none"'

@@ -140,6 +140,10 @@ static void broker_lost(void)
         struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, all, l);
         if (c->id == 0)
             continue;
+        if (c->state == CONN_STREAM) { /* its head is out: only a cut can tell */
+            conn_close(c);
+            continue;
+        }
         link_forget(c, false);
         c->unread_body = true;
         exec_failed(c, SP_E_CELL_LOST);

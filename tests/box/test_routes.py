@@ -1,11 +1,15 @@
 """Every address: what it does, for both forms of an identity, and what it refuses."""
 import io
 import json
+import os
+import signal
 import tarfile
 
 import pytest
 
+from harness import procs
 from harness.box import KEY, identity
+from harness.http import Closed
 
 AUTH = [("Authorization", f"Bearer {KEY}")]
 METHODS = {
@@ -248,6 +252,30 @@ def test_who_leaves_an_archive_ends_it(box, who):
         c.line()
         c.close()
     assert box.call("GET", "/v1/usage", who=who).status == 200
+
+
+def test_an_archive_that_is_cut_is_only_cut(start_box):
+    """The broker dies while it is sent: nothing that isn't the archive's comes behind it."""
+    b = start_box()
+    b.sh("head -c 30000000 /dev/zero > big")
+    with b.conn() as c:
+        head = "".join(f"{k}: {v}\r\n" for k, v in AUTH + identity("alice"))
+        c.send(f"GET /v1/archive HTTP/1.1\r\nHost: t\r\n{head}\r\n".encode())
+        while b"ustar" not in c.buf:
+            c.fill()
+        os.kill(b.role("broker").pid, signal.SIGKILL)
+        with pytest.raises((Closed, OSError)):
+            while True:
+                c.fill()
+        _, _, body = c.buf.partition(b"\r\n\r\n")
+    assert b"HTTP" not in body and b"cell_lost" not in body and not body.endswith(b"0\r\n\r\n")
+
+    def back():
+        try:
+            return b.call("GET", "/v1/usage").status == 200
+        except (OSError, Closed):
+            return False
+    procs.wait_for("it is back", back)
 
 
 def test_ready_runs_a_command(start_box):

@@ -51,6 +51,7 @@ def refused(start_box, env, prepare=None):
     ({"RUNBOX_MAX_TIMEOUT": "x"}, "RUNBOX_MAX_TIMEOUT"),
     ({"RUNBOX_MAX_OUTPUT": "0"}, "RUNBOX_MAX_OUTPUT"),
     ({"RUNBOX_MAX_UPLOAD": "1TB2"}, "RUNBOX_MAX_UPLOAD"),
+    ({"RUNBOX_MAX_UPLOAD": "0"}, "RUNBOX_MAX_UPLOAD"),
     ({"RUNBOX_SHUTDOWN_TIMEOUT": "soon"}, "RUNBOX_SHUTDOWN_TIMEOUT"),
     ({"RUNBOX_LOG_FORMAT": "xml"}, "RUNBOX_LOG_FORMAT"),
     ({"RUNBOX_TLS_CERT": "/etc/hostname"}, "RUNBOX_TLS"),

@@ -12,6 +12,7 @@ SIZES = [names.MAX_OUTPUT, names.MAX_UPLOAD]
 
 BAD = [(n, v) for n in SECONDS for v in ("x", "-1", "1.5.5", "5 s", " 5", "5x", "1e3", "99999999999999999999")]
 BAD += [(n, v) for n in SIZES for v in ("x", "-1", "1.5.5M", "5 M", "1Q", "0x10", "99999999999999999999")]
+BAD += [(n, "0") for n in SIZES]
 BAD += [(names.PORT, v) for v in ("x", "-1", "65536", "80 ", "0x50", "99999999999")]
 BAD += [(names.BIND, v) for v in ("nonsense host", "300.1.1.1", ",", "127.0.0.1:80:80", "[::1")]
 BAD += [(names.MAX_CONNECTIONS, v) for v in ("x", "-1", "0", "1.5", "99999999999")]

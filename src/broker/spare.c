@@ -10,6 +10,7 @@
 #include "sallyport/view.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -102,7 +103,7 @@ int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64
     int fds[2] = {sp_view_tree(c->cfg, workspace, NULL, &e), -1};
     if (fds[0] < 0)
         return fds[0];
-    fds[1] = dup(workspace);
+    fds[1] = fcntl(workspace, F_DUPFD_CLOEXEC, 0);
     struct spare one = p->one[0];
     struct sp_chan chan;
     const struct sp_msg m = {

@@ -26,7 +26,7 @@ static int one_entry(struct sp_descend *d, const struct sp_entry *e)
 {
     char name[NAME_MAX + 1];
     int err = -EISDIR;
-    /* Twice: it may turn from a file to a folder or back while we look. */
+    /* Some times: it may turn from a file to a folder or back while we look. */
     for (int i = 0; i < 4; i++) {
         if (e->type != DT_DIR || i > 0)
             err = unlink_at(sp_descend_fd(d), e->name, 0);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
@@ -88,7 +89,7 @@ __attribute__((noreturn)) static void become_shell(const struct sp_config *c)
         (void)dup2(null_fd, i);
     if (chdir(c->workspace) != 0)
         _exit(126);
-    (void)syscall(SYS_close_range, 3u, ~0u, 0u);
+    (void)syscall(SYS_close_range, 3, INT_MAX, 0); /* not ~0: see the cell's */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         (void)setrlimit(RLIMIT_NOFILE, &files);
     (void)sigaction(SIGPIPE, &plain, NULL);

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* SIGKILL to every process of uid at once: no fork can slip through. They may be dying still. */
+/* SIGKILL to every process of uid at once: no fork can slip through. They may be dying still. Never
+ * for root, for ourselves or for (uid_t)-1, which is no user. */
 void sp_uid_kill(uid_t uid);
 /* Calls found for every process that has, as any of its four ids, one from min to max; zombies are
  * none. True: it went through all, or found returned false. */

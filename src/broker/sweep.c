@@ -3,6 +3,7 @@
  * are stopped before any is killed, since a stopped process still fills its place under a process
  * limit, and a killed one makes room for the next. Trusts the kernel's /proc alone. */
 #include "sallyport/sweep.h"
+#include "sallyport/uids.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -165,19 +166,6 @@ static void signal_all(const struct list *l, int sig)
             (void)kill(l->p[i].pid, sig);
 }
 
-/* All processes of a user id at once: no fork can slip through a kill(-1). */
-static void kill_uid(uid_t uid)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (setresuid(uid, uid, uid) == 0)
-            (void)kill(-1, SIGKILL);
-        _exit(0);
-    }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-}
-
 static int walk(const pid_t *keep, int n, uint64_t limit_ms)
 {
     struct list l = {0};
@@ -207,13 +195,12 @@ static bool adopts(void)
 int sp_sweep(const pid_t *keep, int n, uid_t uid, uint64_t limit_ms)
 {
     /* Some may be another's children: the walk wouldn't find them. */
-    if (!adopts() && uid != (uid_t)-1 && uid != 0 && uid != getuid())
-        kill_uid(uid);
+    if (!adopts())
+        sp_uid_kill(uid);
     int alive = walk(keep, n, limit_ms / 2);
     if (alive <= 0)
         return alive;
     /* They fork faster than we walk, or hang in the kernel. */
-    if (uid != (uid_t)-1 && uid != 0 && uid != getuid())
-        kill_uid(uid);
+    sp_uid_kill(uid);
     return walk(keep, n, limit_ms / 2);
 }

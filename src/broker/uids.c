@@ -13,17 +13,35 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-void sp_uid_kill(uid_t uid)
+#define KILL_TRIES 16
+
+/* False: somebody ended or kept stopping our child, which for an instant is one of those that it is
+ * to kill. Only where no namespace and no Landlock scope keeps them from it. */
+static bool kill_as(uid_t uid)
 {
-    if (uid == 0 || uid == getuid())
-        return;
-    pid_t pid = fork();
+    int status = 0;
+    pid_t got, pid = fork();
     if (pid == 0) {
         if (setresuid(uid, uid, uid) == 0)
             (void)kill(-1, SIGKILL);
         _exit(0);
     }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    for (int stops = 0; pid > 0; stops++) {
+        do
+            got = waitpid(pid, &status, WUNTRACED);
+        while (got < 0 && errno == EINTR);
+        if (got < 0 || !WIFSTOPPED(status))
+            break;
+        (void)kill(pid, stops < KILL_TRIES ? SIGCONT : SIGKILL);
+    }
+    return pid > 0 && WIFEXITED(status);
+}
+
+void sp_uid_kill(uid_t uid)
+{
+    if (uid == (uid_t)-1 || uid == 0 || uid == getuid())
+        return;
+    for (int i = 0; i < KILL_TRIES && !kill_as(uid); i++)
         ;
 }
 

@@ -34,13 +34,12 @@ void box_removed(struct box *x, struct slot *s, enum sp_err e, uint64_t now)
     settle(x->b, now);
 }
 
-/* The user's processes are dead, or dying: until they are gone. True: go on. */
+/* The user's processes are dead, or dying: until they are gone. True: go on. They are killed
+ * unseen, too: a /proc that hides others' processes (hidepid) shows us none of them. */
 static bool nobody_left(const struct box_work *w, uint64_t now)
 {
-    if (!sp_uid_in_use(w->uid))
-        return true;
     sp_uid_kill(w->uid);
-    return now >= w->deadline;
+    return !sp_uid_in_use(w->uid) || now >= w->deadline;
 }
 
 static uint64_t purged(struct box *x, struct slot *s, uint64_t now)

@@ -204,8 +204,6 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
         added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
         return -1;
-    if (tls_read(s, &set, err, errlen) != 0)
-        return -1;
     warn_of(&set, ids_warning);
     if (sp_plan_make(plan, &s->cfg, set.accept_missing, set.test_disable, err, errlen) != 0)
         return -1;
@@ -225,6 +223,9 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
         return -1;
     if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
         added_try(&set, &s->cfg, s->policy, s->policy_len, err, errlen) != 0)
+        return -1;
+    /* The key is read when no process is made any more that has our memory and another's id. */
+    if (tls_read(s, &set, err, errlen) != 0)
         return -1;
     if (set.held_shell != 0)
         may_hold(&s->cfg, plan);

@@ -21,7 +21,6 @@ size_t box_routes(char *out, size_t cap);
 void box_log(struct conn *c, int status);
 
 /* boxinfo.c: what the box says of itself */
-void box_health(struct conn *c);
 void box_capabilities(struct conn *c);
 void box_ready(struct conn *c);
 /* /ready's command is over. */

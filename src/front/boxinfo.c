@@ -68,12 +68,6 @@ static void say(struct conn *c, int status, const char *word)
     reply_json(c, status, "", json, (size_t)n);
 }
 
-void box_health(struct conn *c)
-{
-    if (plain(c))
-        say(c, front.draining ? 503 : 200, front.draining ? "draining" : "ok");
-}
-
 static void say_ready(struct conn *c)
 {
     if (front.draining)

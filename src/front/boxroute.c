@@ -248,14 +248,6 @@ bool box_wrong_kind(struct conn *c, bool listing)
 
 /* ---- routes ---- */
 
-enum {
-    GET = 1 << SP_M_GET,
-    HEAD = 1 << SP_M_HEAD,
-    POST = 1 << SP_M_POST,
-    PUT = 1 << SP_M_PUT,
-    DELETE = 1 << SP_M_DELETE
-};
-
 static const struct route {
     const char *path;
     unsigned methods;
@@ -264,40 +256,20 @@ static const struct route {
     enum metrics_route kind;
     void (*run)(struct conn *c);
 } routes[] = {
-    {BOX_EXEC, POST, false, true, ROUTE_V1_EXEC, exec},
-    {BOX_FILES, GET | HEAD | POST, false, true, ROUTE_V1_FILES, files},
-    {BOX_BATCH, POST, false, true, ROUTE_V1_BATCH, batch},
-    {BOX_LIST, GET | HEAD, false, true, ROUTE_V1_LIST, list},
-    {BOX_ARCHIVE, GET, false, true, ROUTE_V1_ARCHIVE, archive},
-    {BOX_PATH, PUT | DELETE, false, true, ROUTE_V1_PATH, path},
-    {BOX_USAGE, GET, false, true, ROUTE_V1_USAGE, usage},
-    {BOX_WORKSPACE, DELETE, false, true, ROUTE_V1_WORKSPACE, remove_all},
-    {BOX_CAPABILITIES, GET | HEAD, false, false, ROUTE_V1_CAPABILITIES, box_capabilities},
-    {BOX_METRICS, GET | HEAD, false, false, ROUTE_METRICS, route_metrics},
-    {BOX_HEALTH, GET | HEAD, true, false, ROUTE_HEALTHZ, box_health},
-    {BOX_READY, GET | HEAD, true, false, ROUTE_READY, box_ready},
+    {BOX_EXEC, ROUTE_POST, false, true, ROUTE_V1_EXEC, exec},
+    {BOX_FILES, ROUTE_GET | ROUTE_HEAD | ROUTE_POST, false, true, ROUTE_V1_FILES, files},
+    {BOX_BATCH, ROUTE_POST, false, true, ROUTE_V1_BATCH, batch},
+    {BOX_LIST, ROUTE_GET | ROUTE_HEAD, false, true, ROUTE_V1_LIST, list},
+    {BOX_ARCHIVE, ROUTE_GET, false, true, ROUTE_V1_ARCHIVE, archive},
+    {BOX_PATH, ROUTE_PUT | ROUTE_DELETE, false, true, ROUTE_V1_PATH, path},
+    {BOX_USAGE, ROUTE_GET, false, true, ROUTE_V1_USAGE, usage},
+    {BOX_WORKSPACE, ROUTE_DELETE, false, true, ROUTE_V1_WORKSPACE, remove_all},
+    {BOX_CAPABILITIES, ROUTE_GET | ROUTE_HEAD, false, false, ROUTE_V1_CAPABILITIES,
+     box_capabilities},
+    {BOX_METRICS, ROUTE_GET | ROUTE_HEAD, false, false, ROUTE_METRICS, route_metrics},
+    {BOX_HEALTH, ROUTE_GET | ROUTE_HEAD, true, false, ROUTE_HEALTHZ, route_health},
+    {BOX_READY, ROUTE_GET | ROUTE_HEAD, true, false, ROUTE_READY, box_ready},
 };
-
-static void refuse_method(struct conn *c, unsigned methods)
-{
-    static const char *const names[] = {[SP_M_GET] = "GET",
-                                        [SP_M_HEAD] = "HEAD",
-                                        [SP_M_PUT] = "PUT",
-                                        [SP_M_POST] = "POST",
-                                        [SP_M_DELETE] = "DELETE"};
-    char allow[80] = "Allow: ";
-    size_t at = strlen(allow);
-    if (c->head.method == SP_M_UNKNOWN) {
-        reply_error(c, SP_E_UNKNOWN_METHOD, NULL);
-        return;
-    }
-    for (unsigned m = 0; m < sizeof names / sizeof names[0]; m++)
-        if (methods & 1u << m)
-            at += (size_t)snprintf(allow + at, sizeof allow - at, "%s%s", at > 7 ? ", " : "",
-                                   names[m]);
-    (void)snprintf(allow + at, sizeof allow - at, "\r\n");
-    reply_error_extra(c, SP_E_BAD_METHOD, NULL, allow);
-}
 
 static const struct route *find(struct sp_slice p)
 {
@@ -349,10 +321,6 @@ void box_route(struct conn *c)
     }
     c->route = r->path;
     c->kind = r->kind;
-    if ((r->methods & 1u << c->head.method) == 0) {
-        refuse_method(c, r->methods);
-        return;
-    }
-    if (!r->identity || set_identity(c))
+    if (route_method(c, r->methods) && (!r->identity || set_identity(c)))
         r->run(c);
 }

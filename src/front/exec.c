@@ -34,7 +34,7 @@ void exec_begin(struct conn *c)
     exec_read_body(c);
 }
 
-static bool body_append(struct conn *c, const char *p, size_t n)
+bool exec_body_append(struct conn *c, const char *p, size_t n)
 {
     if (n > FRONT_JSON_MAX - c->body_len) {
         reply_error(c, SP_E_BODY_TOO_LARGE, NULL);
@@ -96,25 +96,16 @@ static int read_chunked(struct conn *c)
                 reply_error(c, SP_E_BAD_REQUEST, "The chunked body is malformed.");
                 return -1;
             }
-            if (!body_append(c, data, dn))
+            if (!exec_body_append(c, data, dn))
                 return -1;
             if (r == 1)
                 return 1;
             if (used == 0 && dn == 0)
                 break;
         }
-        size_t rest = c->in_len - c->body_pos;
-        memmove(c->in + c->head.size, c->in + c->body_pos, rest);
-        c->body_pos = c->head.size;
-        c->in_len = c->head.size + rest;
-        ssize_t n = conn_recv(c, FRONT_IN_MAX);
-        if (n == -1)
-            return 0;
-        if (n <= 0) {
-            conn_close(c);
-            return -1;
-        }
-        conn_progress(c, (size_t)n);
+        ssize_t n = io_refill(c);
+        if (n <= 0)
+            return (int)n;
     }
 }
 

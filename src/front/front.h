@@ -169,6 +169,9 @@ bool conn_send_continue(struct conn *c); /* 100 Continue if asked for; false: cl
 
 /* io.c: bytes to and from the client. As recv, send and sendfile, but never EINTR. */
 ssize_t io_recv(struct conn *c, void *p, size_t n);
+/* More of a body, behind what of it is in the buffer and wasn't used: bytes, 0 nothing now, -1 the
+ * client left, and the connection is closed. */
+ssize_t io_refill(struct conn *c);
 ssize_t io_send(struct conn *c, const void *p, size_t n, bool more);
 ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
 
@@ -191,14 +194,26 @@ void reply_wait(struct conn *c);  /* on, by the state, when the socket has room 
 void reply_start(struct conn *c); /* state SEND, and write what can be written */
 
 /* route.c */
+enum { /* methods of an address, or'ed */
+       ROUTE_GET = 1 << SP_M_GET,
+       ROUTE_HEAD = 1 << SP_M_HEAD,
+       ROUTE_POST = 1 << SP_M_POST,
+       ROUTE_PUT = 1 << SP_M_PUT,
+       ROUTE_DELETE = 1 << SP_M_DELETE
+};
 void route_request(struct conn *c);
 void route_execute(struct conn *c);
 void route_metrics(struct conn *c);
+void route_health(struct conn *c);
+/* False: the address doesn't have the request's method, and that was told. */
+bool route_method(struct conn *c, unsigned methods);
 /* GET, HEAD and DELETE have no use for a body: it is left unread, and the connection ends. */
 void route_ignore_body(struct conn *c);
 
 /* exec.c, execreq.c */
 void exec_body_ready(struct conn *c);
+/* More of the request's text. False: answered. */
+bool exec_body_append(struct conn *c, const char *p, size_t n);
 /* Reads the body without doing what it says. False: answered. */
 bool exec_body_check(struct conn *c);
 struct exec_state *exec_state_new(struct conn *c); /* NULL: no memory */

@@ -3,6 +3,7 @@
 #include "tls.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +19,23 @@ ssize_t io_recv(struct conn *c, void *p, size_t n)
     if (got > 0)
         metrics_bytes((uint64_t)got, 0);
     return got;
+}
+
+ssize_t io_refill(struct conn *c)
+{
+    size_t rest = c->in_len - c->body_pos;
+    memmove(c->in + c->head.size, c->in + c->body_pos, rest);
+    c->body_pos = c->head.size;
+    c->in_len = c->head.size + rest;
+    ssize_t n = conn_recv(c, FRONT_IN_MAX);
+    if (n == -1)
+        return 0;
+    if (n <= 0) {
+        conn_close(c);
+        return -1;
+    }
+    conn_progress(c, (size_t)n);
+    return n;
 }
 
 ssize_t io_send(struct conn *c, const void *p, size_t n, bool more)

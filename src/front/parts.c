@@ -68,18 +68,9 @@ static int refill_chunked(struct conn *c)
         }
         if (p->len > 0)
             return 1;
-        size_t rest = c->in_len - c->body_pos;
-        memmove(c->in + c->head.size, c->in + c->body_pos, rest);
-        c->body_pos = c->head.size;
-        c->in_len = c->head.size + rest;
-        ssize_t n = conn_recv(c, FRONT_IN_MAX);
-        if (n == -1)
-            return 0;
-        if (n <= 0) {
-            conn_close(c);
-            return -1;
-        }
-        conn_progress(c, (size_t)n);
+        ssize_t n = io_refill(c);
+        if (n <= 0)
+            return (int)n;
     }
 }
 
@@ -118,28 +109,11 @@ static bool part_begins(struct conn *c)
     return place_begin(c, part->filename);
 }
 
-static bool request_bytes(struct conn *c, const char *data, size_t n)
-{
-    if (n > FRONT_JSON_MAX - c->body_len)
-        return refuse(c, SP_E_BODY_TOO_LARGE, NULL);
-    if (c->body_cap - c->body_len < n) {
-        size_t cap = (c->body_len + n) * 2;
-        char *q = realloc(c->body, cap);
-        if (q == NULL)
-            return refuse(c, SP_E_OVERLOADED, NULL);
-        c->body = q;
-        c->body_cap = cap;
-    }
-    memcpy(c->body + c->body_len, data, n);
-    c->body_len += n;
-    return true;
-}
-
 static bool part_bytes(struct conn *c, const char *data, size_t n)
 {
     struct parts_state *p = c->parts;
     if (p->in_request)
-        return request_bytes(c, data, n);
+        return exec_body_append(c, data, n);
     p->pending = data;
     p->npending = n;
     return true;

@@ -2,9 +2,12 @@
  * hostile; its head has passed the strict grammar. */
 #include "box.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define FILES "/files"
 
 static bool is(struct sp_slice s, const char *text)
 {
@@ -22,27 +25,37 @@ void route_ignore_body(struct conn *c)
         c->unread_body = true;
 }
 
-static void refuse_method(struct conn *c, const char *allow)
+bool route_method(struct conn *c, unsigned methods)
 {
-    if (c->head.method == SP_M_UNKNOWN)
+    static const char *const names[] = {[SP_M_GET] = "GET",
+                                        [SP_M_HEAD] = "HEAD",
+                                        [SP_M_PUT] = "PUT",
+                                        [SP_M_POST] = "POST",
+                                        [SP_M_DELETE] = "DELETE"};
+    char allow[80] = "Allow: ";
+    size_t at = strlen(allow);
+    if ((methods & 1u << c->head.method) != 0)
+        return true;
+    if (c->head.method == SP_M_UNKNOWN) {
         reply_error(c, SP_E_UNKNOWN_METHOD, NULL);
-    else
-        reply_error_extra(c, SP_E_BAD_METHOD, NULL, allow);
+        return false;
+    }
+    for (unsigned m = 0; m < sizeof names / sizeof names[0]; m++)
+        if (methods & 1u << m)
+            at += (size_t)snprintf(allow + at, sizeof allow - at, "%s%s", at > 7 ? ", " : "",
+                                   names[m]);
+    (void)snprintf(allow + at, sizeof allow - at, "\r\n");
+    reply_error_extra(c, SP_E_BAD_METHOD, NULL, allow);
+    return false;
 }
 
-static void health(struct conn *c)
+void route_health(struct conn *c)
 {
-    if (c->head.method != SP_M_GET && c->head.method != SP_M_HEAD) {
-        refuse_method(c, "Allow: GET, HEAD\r\n");
-        return;
-    }
-    route_ignore_body(c);
-    if (c->head.has_query) {
-        reply_error(c, SP_E_BAD_QUERY, NULL);
-        return;
-    }
     static const char ok[] = "{\"status\":\"ok\"}\n", draining[] = "{\"status\":\"draining\"}\n";
-    if (front.draining)
+    route_ignore_body(c);
+    if (c->head.has_query)
+        reply_error(c, SP_E_BAD_QUERY, NULL);
+    else if (front.draining)
         reply_json(c, 503, "", draining, sizeof draining - 1);
     else
         reply_json(c, 200, "", ok, sizeof ok - 1);
@@ -106,17 +119,14 @@ static bool file_path(struct conn *c, struct sp_slice raw, bool *must_dir)
     return true;
 }
 
-static void files(struct conn *c, struct sp_slice raw)
+static void files(struct conn *c)
 {
     enum sp_method m = c->head.method;
-    if (m != SP_M_GET && m != SP_M_HEAD && m != SP_M_PUT && m != SP_M_DELETE) {
-        refuse_method(c, "Allow: GET, HEAD, PUT, DELETE\r\n");
-        return;
-    }
+    const size_t skip = sizeof FILES - 1;
     if (m != SP_M_PUT)
         route_ignore_body(c);
     bool must_dir;
-    if (!file_path(c, raw, &must_dir))
+    if (!file_path(c, (struct sp_slice){c->head.path.p + skip, c->head.path.n - skip}, &must_dir))
         return;
     if (m != SP_M_DELETE && c->head.has_query) {
         reply_error(c, SP_E_BAD_QUERY, NULL);
@@ -165,41 +175,44 @@ void route_metrics(struct conn *c)
     free(page);
 }
 
-static enum metrics_route kind_of(struct sp_slice p)
+/* ---- the seat's addresses ---- */
+
+static const struct route {
+    const char *path;
+    unsigned methods;
+    enum metrics_route kind;
+    void (*run)(struct conn *c);
+} routes[] = {
+    {"/healthz", ROUTE_GET | ROUTE_HEAD, ROUTE_HEALTHZ, route_health},
+    {"/execute", ROUTE_POST, ROUTE_EXECUTE, route_execute},
+    {FILES, ROUTE_GET | ROUTE_HEAD | ROUTE_PUT | ROUTE_DELETE, ROUTE_FILES, files},
+    {"/metrics", ROUTE_GET | ROUTE_HEAD, ROUTE_METRICS, route_metrics},
+};
+
+/* All but /files stand alone. */
+static const struct route *find(struct sp_slice p)
 {
-    if (is(p, "/healthz"))
-        return ROUTE_HEALTHZ;
-    if (is(p, "/execute"))
-        return ROUTE_EXECUTE;
-    if (front.cfg->metrics && is(p, "/metrics"))
-        return ROUTE_METRICS;
-    if (p.n >= 6 && memcmp(p.p, "/files", 6) == 0 && (p.n == 6 || p.p[6] == '/'))
-        return ROUTE_FILES;
-    return ROUTE_OTHER;
+    const size_t n = sizeof FILES - 1;
+    struct sp_slice top =
+        p.n > n && p.p[n] == '/' && memcmp(p.p, FILES, n) == 0 ? (struct sp_slice){p.p, n} : p;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+        if (is(top, routes[i].path) && (routes[i].kind != ROUTE_METRICS || front.cfg->metrics))
+            return &routes[i];
+    return NULL;
 }
 
 void route_request(struct conn *c)
 {
-    struct sp_slice p = c->head.path;
     if (front.cfg->mode == SP_MODE_BOX) {
         box_route(c);
         return;
     }
-    c->kind = kind_of(p);
-    if (c->kind == ROUTE_HEALTHZ)
-        health(c);
-    else if (c->kind == ROUTE_EXECUTE && c->head.method != SP_M_POST)
-        refuse_method(c, "Allow: POST\r\n");
-    else if (c->kind == ROUTE_EXECUTE)
-        route_execute(c);
-    else if (c->kind == ROUTE_METRICS && c->head.method != SP_M_GET && c->head.method != SP_M_HEAD)
-        refuse_method(c, "Allow: GET, HEAD\r\n");
-    else if (c->kind == ROUTE_METRICS)
-        route_metrics(c);
-    else if (c->kind == ROUTE_FILES)
-        files(c, (struct sp_slice){p.p + 6, p.n - 6});
-    else if (c->head.method == SP_M_UNKNOWN)
-        reply_error(c, SP_E_UNKNOWN_METHOD, NULL);
-    else
-        reply_error(c, SP_E_NO_ROUTE, NULL);
+    const struct route *r = find(c->head.path);
+    if (r == NULL) {
+        reply_error(c, c->head.method == SP_M_UNKNOWN ? SP_E_UNKNOWN_METHOD : SP_E_NO_ROUTE, NULL);
+        return;
+    }
+    c->kind = r->kind;
+    if (route_method(c, r->methods))
+        r->run(c);
 }

@@ -77,11 +77,6 @@ static void wait_pipe(struct conn *c)
         h2o_socket_notify_write(p, on_pipe_writable);
 }
 
-static void client_left(struct conn *c)
-{
-    conn_close(c); /* cancels: nothing is written */
-}
-
 /* Whole body is in the pipe. */
 static void commit(struct conn *c)
 {
@@ -170,7 +165,7 @@ static int pump_plain(struct conn *c)
         if (n < 0 && errno == EPIPE)
             pipe_lost(c);
         else
-            client_left(c);
+            conn_close(c); /* cancels: nothing is written */
         return -1;
     }
     return 1;
@@ -242,18 +237,12 @@ static int pump_copied(struct conn *c)
             wait_pipe(c);
             return 0;
         }
-        c->body_pos = c->in_len = c->head.size;
-        ssize_t n = conn_recv(c, FRONT_IN_MAX);
-        if (n == -1) {
+        ssize_t n = io_refill(c);
+        if (n == 0)
             conn_read_on(c, true);
-            return 0;
-        }
-        if (n <= 0) {
-            client_left(c);
-            return -1;
-        }
+        if (n <= 0)
+            return (int)n;
         turn += (size_t)n;
-        conn_progress(c, (size_t)n);
     }
 }
 
@@ -264,25 +253,16 @@ static int pump_chunked(struct conn *c)
         int r = pump_chunk(c);
         if (r != 2)
             return r;
-        size_t rest = c->in_len - c->body_pos;
-        memmove(c->in + c->head.size, c->in + c->body_pos, rest);
-        c->body_pos = c->head.size;
-        c->in_len = c->head.size + rest;
         if (turn >= SPLICE_TURN) {
             wait_pipe(c);
             return 0;
         }
-        ssize_t n = conn_recv(c, FRONT_IN_MAX);
-        if (n == -1) {
+        ssize_t n = io_refill(c);
+        if (n == 0)
             conn_read_on(c, true);
-            return 0;
-        }
-        if (n <= 0) {
-            client_left(c);
-            return -1;
-        }
+        if (n <= 0)
+            return (int)n;
         turn += (size_t)n;
-        conn_progress(c, (size_t)n);
     }
 }
 

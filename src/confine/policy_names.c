@@ -4,13 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -44,9 +48,15 @@ static const struct name values[] = {
     N(SOCK_DGRAM),
     N(SOCK_SEQPACKET),
     N(SOCK_RAW),
+    N(SOCK_PACKET),
     N(SOCK_CLOEXEC),
     N(SOCK_NONBLOCK),
     N(NETLINK_ROUTE),
+    N(IPPROTO_ICMP),
+    N(IPPROTO_TCP),
+    N(IPPROTO_UDP),
+    N(IPPROTO_ICMPV6),
+    N(TCP_ULP),
     N(CLONE_VM),
     N(CLONE_FS),
     N(CLONE_FILES),
@@ -81,6 +91,12 @@ static const struct name values[] = {
     {"PR_SET_VMA", 0x53564d41u},
     N(TIOCSTI),
     {"TIOCLINUX", 0x541cu},
+    N(TIOCSETD),
+    N(FS_IOC_SETFLAGS),
+    N(FS_IOC_FSSETXATTR),
+    N(FICLONE),
+    N(FICLONERANGE),
+    N(FIDEDUPERANGE),
     N(TIOCGWINSZ),
     N(TIOCOUTQ),
     N(TCGETS),
@@ -93,6 +109,8 @@ static const struct name values[] = {
     N(F_SETFD),
     N(F_GETFL),
     N(F_SETFL),
+    N(F_SETLEASE),
+    {"F_SETDELEG", 1040},
     N(F_ADD_SEALS),
     N(F_GET_SEALS),
     N(F_SETPIPE_SZ),
@@ -104,9 +122,14 @@ static const struct name values[] = {
     N(MAP_PRIVATE),
     N(MAP_ANONYMOUS),
     N(MAP_FIXED),
+    N(MAP_HUGETLB),
+    N(MFD_HUGETLB),
+    N(SHM_HUGETLB),
+    N(MADV_MERGEABLE),
     N(O_WRONLY),
     N(O_RDWR),
     N(O_CREAT),
+    N(O_EXCL),
     N(O_TMPFILE),
     N(S_ISUID),
     N(S_ISGID),

@@ -15,8 +15,8 @@
 #define PROBE_SECONDS 20
 
 static const struct probe *const groups[] = {
-    probes_files,  probes_names,   probes_procs, probes_spaces, probes_kernel,
-    probes_tables, probes_sockets, probes_ipc,   probes_places, probes_front};
+    probes_files,   probes_names, probes_procs,  probes_spaces,  probes_kernel, probes_tables,
+    probes_sockets, probes_ipc,   probes_places, probes_surface, probes_front};
 
 static const char *join(const char *dir, const char *name)
 {

@@ -35,7 +35,7 @@ struct probe {
 /* Ends with an entry without name. */
 extern const struct probe probes_files[], probes_names[], probes_procs[], probes_spaces[],
     probes_kernel[], probes_tables[], probes_sockets[], probes_ipc[], probes_places[],
-    probes_front[];
+    probes_surface[], probes_front[];
 
 /* Where each probe's own process begins: in new namespaces, and then what enter does to it. */
 struct probe_place {

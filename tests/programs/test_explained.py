@@ -31,6 +31,12 @@ DIFFERENT = {
     "packet": (SOCKET.format("s.AF_PACKET, s.SOCK_RAW"), {}, 1, "Address family not supported", 1),
     "vsock": (SOCKET.format("s.AF_VSOCK, s.SOCK_STREAM"), {}, 1, "Address family not supported", None),
     "kernel-crypto": (SOCKET.format("s.AF_ALG, s.SOCK_SEQPACKET"), {}, 1, "Address family not supported", None),
+    "odd-protocols": (SOCKET.format("s.AF_INET, s.SOCK_STREAM, 262"), {}, 1, "Protocol not supported", None),
+    "aio": ("gcc -o a a.c && ./a", {"a.c": CALL % "206, 1, &(unsigned long){0}"}, 38, "", 0),
+    "lease": ('python3 -c "import fcntl; fcntl.fcntl(open(\'f\', \'w+\'), fcntl.F_SETLEASE, fcntl.F_WRLCK)"', {}, 1,
+        "Operation not permitted", 0),
+    "chattr": ("touch f && chattr +d f", {}, 1, "Operation not permitted", None),
+    "huge-pages": ('python3 -c "import mmap; mmap.mmap(-1, 1 << 21, 0x40022)"', {}, 1, "Cannot allocate memory", None),
     "device-news": (SOCKET.format("s.AF_NETLINK, s.SOCK_RAW, 15"), {}, 1, "Address family not supported", 0),
 }
 

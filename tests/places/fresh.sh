@@ -1,26 +1,42 @@
 #!/bin/sh
-# fresh.sh ROOM: a Debian root with nothing but apt, the committed tree in it, and ./dev run there: how long until it
-# serves. As root; the daemon runs in a mount and PID namespace of its own, on a free port of the loopback address.
-# Its root goes at the end. Prints the seconds for packages and all, and for the same again with the packages there.
+# fresh.sh ROOM [PYTEST ARGS]: a Debian root with nothing but apt, a clone of the committed tree in it, ./dev run there
+# until it serves, and ./dev test. As root. What runs there has mount, PID and IPC namespaces of its own and that root by
+# pivot_root, as a machine has it: in a plain chroot the kernel refuses user namespaces. The network is this machine's,
+# and so are authorities that it trusts beyond Debian's, which fetches may need. Prints the seconds until it serves, for
+# packages and all and for the same again with the packages there. The root goes at the end, and stays if something failed.
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p "$1"
 root=$(cd "$1" && pwd)/fresh
+shift
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rm -rf "$root"
 mmdebstrap --quiet --variant=apt bookworm "$root"
-mkdir "$root/src"
-git archive HEAD | tar -x -C "$root/src"
+git clone --quiet --no-local . "$root/src"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+mkdir -p "$root/usr/local/share/ca-certificates" "$root/old"
+find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates" \;
+# Programs that carry authorities of their own are told of Debian's file by variables.
+authorities=$(env | grep -E '^[A-Z0-9_]*(CERT|CERTS|CA_BUNDLE|CAINFO|SSL_CERT_FILE)=/etc/ssl/certs/ca-certificates.crt$' || :)
+
+# COMMAND...: this process becomes it, in the root, as on a machine of its own.
+inside() {
+    # shellcheck disable=SC2016,SC2086 # the inner shell's; a variable to a word
+    exec unshare --mount --pid --ipc --fork --kill-child sh -c '
+        root=$1 && shift
+        mount --bind "$root" "$root" && cd "$root" && mount -t proc proc proc && mount --rbind /dev dev &&
+            mount --rbind /sys sys && mount -t tmpfs tmpfs dev/shm && mount -t tmpfs tmpfs run &&
+            pivot_root . old && chroot old umount -l / && cd /src && exec "$@"
+        ' sh "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
+        $authorities "$@"
+}
 
 # Until it answers /healthz: seconds.
 serve() {
     begun=$(date +%s)
-    unshare --mount --pid --fork --kill-child sh -c "
-        mount -t proc proc '$root/proc' && mount --rbind /dev '$root/dev'
-        exec chroot '$root' env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root SANDBOX_PORT=$port /src/dev run" \
-        >"$root.log" 2>&1 &
+    inside SANDBOX_PORT="$port" ./dev run >"$root.log" 2>&1 &
     daemon=$!
+    trap 'kill -KILL $daemon 2>/dev/null' EXIT
     until curl -sf -o /dev/null "http://127.0.0.1:$port/healthz"; do
         kill -0 $daemon 2>/dev/null || { tail -n 30 "$root.log" >&2; exit 1; }
         sleep 0.2
@@ -30,8 +46,10 @@ serve() {
     echo
     kill -KILL $daemon
     wait $daemon 2>/dev/null || :
+    trap - EXIT
 }
 serve "fresh root"
 rm -rf "$root/src/build"
 serve "with the packages there"
+(inside ./dev test "$@")
 rm -rf "$root" "$root.log"

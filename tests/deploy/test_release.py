@@ -15,7 +15,7 @@ from wheels import ROOT, json_files
 
 BUILD = names.BIN.parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"  # which Debian's Go builds
 
 
 def sbom(*args, **kw):

@@ -22,7 +22,7 @@ struct sp_quota {
 void sp_quota_init(struct sp_quota *q, uint64_t limit);
 /* Walks the tree. SP_OK, or why it couldn't. */
 enum sp_err sp_quota_count(struct sp_quota *q, const struct sp_workspace *w);
-/* Before an upload: SP_OK or SP_E_QUOTA. */
+/* Before an upload: SP_OK, SP_E_QUOTA, or why it could not be counted. */
 enum sp_err sp_quota_room(struct sp_quota *q, const struct sp_workspace *w);
 /* An upload got n bytes more. False: too much; they count until they are given back. */
 bool sp_quota_take(struct sp_quota *q, const struct sp_workspace *w, uint64_t n);

@@ -208,7 +208,7 @@ void sp_upload_event(struct sp_pool *p, uint64_t key)
 void sp_uploads_init(struct sp_pool *p)
 {
     p->active = 0;
-    p->touched = 0; /* the places themselves are four pages each: see place_of */
+    p->touched = 0; /* the places themselves are over a page each: see place_of */
 }
 
 /* The first free one. Places are prepared one by one, as they come into use: most cells never see

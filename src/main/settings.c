@@ -42,7 +42,7 @@ static const struct setting table[] = {
     {"SALLYPORT_ACCEPT_MISSING", TEXT, AT(accept_missing), NULL, 0, 0, "layers to start without, see `check`"},
     {"SALLYPORT_COMMAND_PATHS", TEXT, AT(command_paths), NULL, 0, 0, "more paths for commands: a file, or \"exec /app, read /data\""},
     {"SALLYPORT_COMMAND_POLICY", TEXT, AT(command_policy), NULL, 0, 0, "file with system call rules ahead of the built-in ones"},
-    {"SALLYPORT_ISOLATION", ISOLATION, AT(isolation), "auto", 0, 0, "auto: all that the host gives; strict: every layer or no start; basic: no namespaces"},
+    {"SALLYPORT_ISOLATION", ISOLATION, AT(isolation), "auto", 0, 0, "auto: all that the host gives; strict: every layer but a cgroup, or no start; basic: no namespaces"},
     {"SALLYPORT_NETWORK", NETWORK, AT(network_none), "host", 0, 0, "of commands: host, or none"},
     {"SALLYPORT_TMP_SIZE", SIZE, AT(tmp_size), NULL, 1ull << 20, ANY, "of the commands' own /tmp, which is memory; default 1GiB, in the box 128MiB"},
     {"SALLYPORT_DEFAULT_TIMEOUT", DURATION, AT(default_timeout), "5m", 1, 365 * DAY, "of a command that names none"},

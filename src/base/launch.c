@@ -8,7 +8,10 @@
  * the namespaces that these ids then own, as a sibling (CLONE_PARENT): whoever called has one
  * child, the role. It keeps the namespace's capabilities over exec by the ambient set, as a user id
  * that isn't mapped yet has none otherwise; the role writes its maps itself (sp_userns_settle),
- * since ours can't be written while we aren't dumpable. */
+ * since ours can't be written while we aren't dumpable.
+ *
+ * Started by another user than root with capabilities (as a service manager does it), main's and the
+ * broker's children keep them in the same way, until each gives up what it doesn't need. */
 #include "sallyport/role.h"
 
 #include <errno.h>
@@ -40,6 +43,7 @@ struct launch {
     char *const *argv;
     char *const *envp;
     const struct sp_role_ns *ns;
+    bool keep; /* capabilities */
     char *inner_stack;
     /* Written by the children: we share memory. */
     pid_t inner;
@@ -70,7 +74,8 @@ static int place(const struct launch *l, int *exec_fd)
     return 0;
 }
 
-/* Over exec, all that the user namespace gives: without an id in it there is no other way. */
+/* Over exec, all that there is: where exec knows no root (in a new user namespace, or because we
+ * aren't root) there is no other way. */
 NO_SANITIZE static int keep_caps(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -79,6 +84,8 @@ NO_SANITIZE static int keep_caps(void)
         return errno;
     for (int i = 0; i < 2; i++)
         data[i].inheritable = data[i].permitted;
+    if ((data[0].permitted | data[1].permitted) == 0)
+        return 0;
     if (syscall(SYS_capset, &head, data) != 0)
         return errno;
     for (unsigned cap = 0; cap < 64; cap++) {
@@ -99,7 +106,7 @@ NO_SANITIZE static int child(void *arg)
     for (int sig = 1; sig < NSIG; sig++)
         (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own two refuse */
     setsid();                             /* ^C and a terminal's ioctls stay with main */
-    l->err = l->ns->user ? keep_caps() : 0;
+    l->err = l->keep ? keep_caps() : 0;
     if (l->err == 0)
         l->err = place(l, &exec_fd);
     if (l->err == 0) {
@@ -232,6 +239,7 @@ pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
                        .binary = binary,
                        .argv = argv,
                        .ns = ns != NULL ? ns : &no_ns};
+    l.keep = l.ns->user || geteuid() != 0;
     char **env = child_env(env_room);
     l.envp = env;
     pid_t pid = launch(&l);

@@ -1,4 +1,4 @@
-/* home.c: the folders of the box's workspaces. The folder that holds them is root's, and nobody
+/* home.c: the folders of the box's workspaces. The folder that holds them is main's user's, and nobody
  * else can make a name in it: what stands there under an identity's name we made, at worst halfway.
  * Only names are touched here; what is in a workspace is its cell's. */
 #include "broker/box.h"
@@ -24,7 +24,7 @@ static int make(const char *name, uid_t uid, mode_t *mode)
     *mode = st.st_mode & 07777;
     if (st.st_uid == uid)
         return 0;
-    if (st.st_uid != geteuid())
+    if (st.st_uid != geteuid() && st.st_uid != 0) /* root's: main ran as that then */
         return -EPERM; /* another identity's: the registry and the folder don't agree */
     if (fchownat(SP_FD_EXTRA, name, uid, uid, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;

@@ -5,15 +5,26 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define KILL_TRIES 16
+
+/* The kernel takes root's capabilities with its id, and nobody else's: with CAP_KILL left, kill(-1)
+ * would reach everybody. */
+static bool become(uid_t uid)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+    return setresuid(uid, uid, uid) == 0 && syscall(SYS_capset, &head, none) == 0;
+}
 
 /* False: somebody ended or kept stopping our child, which for an instant is one of those that it is
  * to kill. Only where no namespace and no Landlock scope keeps them from it. */
@@ -22,7 +33,7 @@ static bool kill_as(uid_t uid)
     int status = 0;
     pid_t got, pid = fork();
     if (pid == 0) {
-        if (setresuid(uid, uid, uid) == 0)
+        if (become(uid))
             (void)kill(-1, SIGKILL);
         _exit(0);
     }

@@ -8,9 +8,10 @@
 #include <string.h>
 
 /* Nobody outside a cell shares these with it. Not a cgroup namespace: most hosts let clone3 move
- * nobody over its edge, and commands are started in a cgroup by it. */
+ * nobody over its edge, and commands are started in a cgroup by it. Nor has the front one: in its
+ * empty root there is nothing that would show a cgroup's name. */
 #define CELL_NS (CLONE_NEWNS | CLONE_NEWIPC)
-#define FRONT_NS (CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWCGROUP | CLONE_NEWPID | CLONE_NEWNET)
+#define FRONT_NS (CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET)
 
 static void say(struct sp_layer_state *l, bool active, const char *why)
 {

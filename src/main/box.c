@@ -86,7 +86,8 @@ static int find_root(const struct settings *s, char root[PATH_MAX], char *err, s
     return 0;
 }
 
-/* Makes or checks one of the two folders below the root; the descriptor or -1. */
+/* Makes or checks one of the two folders below the root, the registry's or ours; the descriptor or
+ * -1. What root has of an earlier start becomes theirs. */
 static int folder(const char *path, mode_t mode, uid_t uid, gid_t gid, char *err, size_t errlen)
 {
     struct stat st;
@@ -97,11 +98,11 @@ static int folder(const char *path, mode_t mode, uid_t uid, gid_t gid, char *err
         return refuse_errno(path, err, errlen);
     if (fstat(fd, &st) != 0)
         (void)refuse_errno(path, err, errlen);
-    else if (st.st_uid != uid && st.st_uid != 0)
+    else if (st.st_uid != uid && st.st_uid != 0 && st.st_uid != geteuid())
         (void)refuse(path, "belongs to a user that it shouldn't", err, errlen);
-    else if (chown(path, uid, gid) != 0 || (uid == 0 && chmod(path, mode) != 0))
+    else if (chown(path, uid, gid) != 0 || (uid == geteuid() && chmod(path, mode) != 0))
         (void)refuse_errno(path, err, errlen);
-    else if ((st.st_mode & 07777 & ~mode) != 0 && uid != 0)
+    else if ((st.st_mode & 07777 & ~mode) != 0 && uid != geteuid())
         (void)refuse(path, "is open to others", err, errlen);
     else
         return fd;
@@ -165,7 +166,7 @@ static int open_folders(const struct settings *s, struct sp_config *c, int *work
     if (state < 0)
         return -1;
     close(state);
-    int path = folder(c->workspace, 0711, 0, 0, err, errlen);
+    int path = folder(c->workspace, 0711, geteuid(), getegid(), err, errlen);
     if (path < 0)
         return -1;
     close(path);

@@ -20,22 +20,24 @@
 #define CLEAR_ROUNDS 200
 #define CLEAR_NAP_MS 50
 
-static int need_root(char *err, size_t errlen)
+/* Root, or another user whom the service manager gave these alone. */
+static int need_caps(char *err, size_t errlen)
 {
     static const struct {
         unsigned cap;
         const char *name;
     } need[] = {
         {CAP_SETUID, "SETUID"}, {CAP_SETGID, "SETGID"}, {CAP_KILL, "KILL"}, {CAP_CHOWN, "CHOWN"}};
-    if (geteuid() != 0) {
-        (void)snprintf(err, errlen,
-                       "sallyport box must be started as root: each identity gets a user id.");
-        return -1;
-    }
+    bool any = capng_get_caps_process() == 0;
     for (size_t i = 0; i < sizeof need / sizeof need[0]; i++) {
-        if (capng_get_caps_process() == 0 &&
-            capng_have_capability(CAPNG_EFFECTIVE, need[i].cap) == 1)
+        if (any && capng_have_capability(CAPNG_EFFECTIVE, need[i].cap) == 1)
             continue;
+        if (i == 0 && geteuid() != 0) {
+            (void)snprintf(err, errlen,
+                           "sallyport box must be started as root, or with root's capabilities "
+                           "SETUID, SETGID, KILL and CHOWN: each identity gets a user id.");
+            return -1;
+        }
         (void)snprintf(err, errlen, "sallyport box needs the capability %s.", need[i].name);
         return -1;
     }
@@ -65,7 +67,7 @@ static int check_passwd(const struct sp_config *c, char *err, size_t errlen)
 
 int box_choose_ids(const struct settings *s, struct sp_config *c, char *err, size_t errlen)
 {
-    if (need_root(err, errlen) != 0 ||
+    if (need_caps(err, errlen) != 0 ||
         ids_parse_user("SALLYPORT_FRONT_USER", s->front_user, &c->front_uid, &c->front_gid, err,
                        errlen) != 0 ||
         ids_parse_user("SALLYPORT_REGISTRY_USER", s->registry_user, &c->registry_uid,
@@ -82,13 +84,18 @@ int box_choose_ids(const struct settings *s, struct sp_config *c, char *err, siz
     static const char *const names[] = {"SALLYPORT_FRONT_USER", "SALLYPORT_REGISTRY_USER"};
     for (int i = 0; i < 2; i++)
         if (own[i] == 0 || (own[i] >= c->uid_min && own[i] <= c->uid_max) ||
-            (i > 0 && own[i] == own[0])) {
+            own[i] == geteuid() || (i > 0 && own[i] == own[0])) {
             (void)snprintf(err, errlen,
                            "%s must be a user of its own: not root, not of the pool, not another "
                            "role's.",
                            names[i]);
             return -1;
         }
+    if (geteuid() >= c->uid_min && geteuid() <= c->uid_max) {
+        (void)snprintf(err, errlen, "RUNBOX_UID_MIN to RUNBOX_UID_MAX holds our own uid %u.",
+                       geteuid());
+        return -1;
+    }
     /* For the probes, which try what an identity's cell will do. */
     c->command_uid = c->command_gid = c->uid_min;
     return check_passwd(c, err, errlen);

@@ -38,7 +38,9 @@ mkdir -p etc/systemd/system etc/sallyport
 cp "$UNITS"/*.service "$UNITS"/*.socket etc/systemd/system/
 cp "$UNITS"/*.sysusers usr/lib/sysusers.d/sallyport.conf
 cp "$BINARY" usr/local/bin/sallyport
+cp "$UNITS"/*.tmpfiles usr/lib/tmpfiles.d/sallyport.conf
 systemd-sysusers --root="$PWD" sallyport.conf
+systemd-tmpfiles --root="$PWD" --create sallyport.conf
 (umask 077; echo "RUNBOX_API_KEY=$KEY" >etc/sallyport/box.env; echo "SALLYPORT_LOG_REQUESTS=true" >etc/sallyport/seat.env)
 for kind in box seat; do
     mkdir "etc/systemd/system/sallyport-$kind.socket.d" "etc/systemd/system/sallyport-$kind.service.d"

@@ -10,8 +10,8 @@
  * that isn't mapped yet has none otherwise; the role writes its maps itself (sp_userns_settle),
  * since ours can't be written while we aren't dumpable.
  *
- * Started by another user than root with capabilities (as a service manager does it), main's and the
- * broker's children keep them in the same way, until each gives up what it doesn't need. */
+ * Started by another user than root with capabilities (as a service manager does it), main's and
+ * the broker's children keep them in the same way, until each gives up what it doesn't need. */
 #include "sallyport/role.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* home.c: the folders of the box's workspaces. The folder that holds them is main's user's, and nobody
- * else can make a name in it: what stands there under an identity's name we made, at worst halfway.
- * Only names are touched here; what is in a workspace is its cell's. */
+/* home.c: the folders of the box's workspaces. The folder that holds them is main's user's, and
+ * nobody else can make a name in it: what stands there under an identity's name we made, at worst
+ * halfway. Only names are touched here; what is in a workspace is its cell's. */
 #include "broker/box.h"
 #include "sallyport/sha256.h"
 

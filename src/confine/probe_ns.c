@@ -58,6 +58,8 @@ static struct report outside(const struct sp_config *c, const struct sp_role_ns 
         (setgroups(0, NULL) != 0 || setresgid(ns->gid, ns->gid, ns->gid) != 0 ||
          setresuid(ns->uid, ns->uid, ns->uid) != 0))
         return made(-errno, "taking the user's id", "");
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0,
+                0); /* roles have it: a bounding set that stays counts */
     if (!ns->user && sp_confine_caps(keep, n) != 0)
         return made(-EPERM, "giving up capabilities", "");
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after exec: /proc/self is ours */

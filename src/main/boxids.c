@@ -83,8 +83,8 @@ int box_choose_ids(const struct settings *s, struct sp_config *c, char *err, siz
     const uid_t own[] = {c->front_uid, c->registry_uid};
     static const char *const names[] = {"SALLYPORT_FRONT_USER", "SALLYPORT_REGISTRY_USER"};
     for (int i = 0; i < 2; i++)
-        if (own[i] == 0 || (own[i] >= c->uid_min && own[i] <= c->uid_max) ||
-            own[i] == geteuid() || (i > 0 && own[i] == own[0])) {
+        if (own[i] == 0 || (own[i] >= c->uid_min && own[i] <= c->uid_max) || own[i] == geteuid() ||
+            (i > 0 && own[i] == own[0])) {
             (void)snprintf(err, errlen,
                            "%s must be a user of its own: not root, not of the pool, not another "
                            "role's.",

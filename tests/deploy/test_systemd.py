@@ -34,7 +34,7 @@ def layers(text):
     return dict(re.findall(r" layer ([a-z0-9-]+): (on|off)", text))
 
 
-@pytest.mark.parametrize("kind, most", [("box", 2.4), ("seat", 1.8)])
+@pytest.mark.parametrize("kind, most", [("box", 2.0), ("seat", 1.6)])
 def test_exposure(kind, most):
     unit = UNITS / f"sallyport-{kind}.service"
     said = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit],
@@ -65,6 +65,28 @@ def test_box_is_started_by_its_first_client(room):
         assert c.request("GET", "/ready").status == 200
     found = layers(room.log("box"))
     assert {k for k, v in found.items() if v == "off"} == {"cgroup", "net-ns"}, room.log("box")
+
+
+def test_box_has_five_capabilities_and_the_files_it_was_given(room):
+    with room.conn("box") as c:
+        assert c.request("GET", "/ready").status == 200
+    five = sum(1 << n for n in (0, 5, 6, 7, 21))  # CHOWN, KILL, SETGID, SETUID, SYS_ADMIN
+    mine = [p for p in procs.in_namespace(int(pathlib.Path(room.root).parent.name)) if p.cmdline
+            and p.cmdline[0].endswith("sallyport") and ("box" in p.cmdline or p.role in ("broker", "registry"))]
+    seen = {p.role: (p, p.status()) for p in mine}
+    assert {None, "broker"} <= set(seen)
+    for role in (None, "broker"):
+        p, status = seen[role]
+        assert "0" not in status["Uid"].split() and "0" not in status["Gid"].split(), status
+        assert {int(status[c], 16) for c in ("CapPrm", "CapBnd")} == {five} and status["CapAmb"].strip("0") == "", status
+        root = pathlib.Path(f"/proc/{p.pid}/root")
+        assert {n.name for n in root.iterdir()} <= {"bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run",
+                                                    "sbin", "sys", "tmp", "usr", "var", "home", "root"}
+        for hidden in ("home", "root"):
+            assert not (root / hidden).exists() or list((root / hidden).iterdir()) == []
+        assert {n.name for n in (root / "var").iterdir()} == {"lib", "tmp"}
+        assert {n.name for n in (root / "var/lib").iterdir()} == {"sallyport"}
+        assert subprocess.run(["find", root / "run", "-type", "s"], capture_output=True, check=True).stdout == b""
 
 
 def test_box_commands_reach_no_network(room):

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PATIENCE_MS 30000 /* for what has to come */
+
 /* Every op there is. */
 extern uint8_t hostile_ops[256];
 extern int hostile_nops;
@@ -49,17 +51,21 @@ bool let_go(void);
 void hear_main(void);
 /* Whether it still serves this front. */
 bool served(void);
-/* A front that behaves finds everything as it was: same broker, same cell, nothing leaked. */
-bool healthy(const char *after);
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Descriptors to send: kind 0..7; -1 none. */
 #define STRAY_KINDS 8
 int stray(int kind);
 const char *stray_name(int kind);
 
+/* ---- sound.c ---- */
+/* A front that behaves finds everything as it was: same broker, same cell, nothing leaked. */
+bool healthy(const char *after);
+int stage_files(pid_t pid); /* how many it has open, and what stands in such a folder besides */
+pid_t stage_cell(void);     /* the broker's; 0 none */
+
 /* ---- what is tried: each true if all went well ---- */
-bool try_orders(void);  /* orders.c: every message in every state, twice in a row */
-bool try_lengths(void); /* lengths.c */
+bool try_orders(void); /* orders.c: every message in every state, twice in a row */
+bool try_lengths(void);
 bool try_descriptors(void);
 bool try_floods(void);                         /* floods.c: asking without reading */
 bool try_noise(unsigned seed, unsigned count); /* noise.c */

@@ -7,8 +7,10 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WALK_PROCS 512u
@@ -128,6 +130,20 @@ static int can_end_trees(const struct sp_config *c, char *err, size_t errlen)
     return -1;
 }
 
+/* Every role and command begins with it, and some images have none. */
+static int need_null(char *err, size_t errlen)
+{
+    struct stat st;
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode);
+    if (!ok)
+        (void)snprintf(err, errlen, "/dev/null isn't there, or isn't the device%s%s.",
+                       fd < 0 ? ": " : "", fd < 0 ? strerror(errno) : "");
+    if (fd >= 0)
+        close(fd);
+    return ok ? 0 : -1;
+}
+
 /* Who runs as whom, and where. */
 static int choose(struct super *s, const struct settings *set, char *warn, size_t warnlen,
                   char *err, size_t errlen)
@@ -200,7 +216,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
         return -1;
     sp_log_init("main", (enum sp_log_level)set.log_level);
     s->shutdown_ms = set.shutdown_timeout;
-    if (choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
+    if (need_null(err, errlen) != 0 ||
+        choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
         added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
         return -1;

@@ -19,6 +19,7 @@
 
 #define BROKER_OPS_MAX 1024
 #define BROKER_SLOTS_MAX 128          /* of the box */
+#define BROKER_SLOT_OPS_MAX 256       /* of the box: one identity can't take all */
 #define BROKER_QUEUE_MAX 16           /* of the seat */
 #define BROKER_HELD_MAX (32u << 20)   /* bytes of all requests that wait, in all queues */
 #define BROKER_BUCKETS 2048           /* power of two, over BROKER_OPS_MAX */

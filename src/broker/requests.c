@@ -92,6 +92,10 @@ static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
         refuse(b, m->id, s == NULL ? SP_E_OVERLOADED : SP_E_BUSY);
         return;
     }
+    if (b->box && s->nops >= BROKER_SLOT_OPS_MAX) {
+        refuse(b, m->id, SP_E_OVERLOADED);
+        return;
+    }
     if (m->op == SP_OP_EXEC) {
         seat_admit(b, s, m, now);
         return;

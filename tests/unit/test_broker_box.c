@@ -214,6 +214,29 @@ START_TEST(slots_run_out)
 END_TEST
 
 /* A front that was taken over fills the queues with the longest commands. */
+/* However many one asks for, and whatever its cell does with them, there is room for the others. */
+START_TEST(no_one_takes_all)
+{
+    ask(0, SP_OP_OPEN, 1);
+    start_cell(0);
+    for (uint32_t id = 2; id <= BROKER_SLOT_OPS_MAX; id++)
+        ask(0, SP_OP_OPEN, id);
+    ck_assert(!next(&front));
+    ask(0, SP_OP_OPEN, 1000);
+    failed(1000, SP_E_OVERLOADED);
+    ask(0, SP_OP_EXEC, 1001);
+    failed(1001, SP_E_OVERLOADED);
+    ask(1, SP_OP_OPEN, 1002);
+    start_cell(1);
+    say(1, SP_OP_FILE, asked_of(1, SP_OP_OPEN));
+    answered(SP_OP_FILE, 1002);
+    say(0, SP_OP_FILE, asked_of(0, SP_OP_OPEN));
+    answered(SP_OP_FILE, 1);
+    ask(0, SP_OP_OPEN, 1000);
+    ck_assert(!next(&front));
+}
+END_TEST
+
 START_TEST(bytes_that_wait)
 {
     static char longest[SP_COMMAND_MAX];
@@ -255,6 +278,7 @@ int main(void)
     tcase_add_test(t, removal);
     tcase_add_test(t, keys_are_due);
     tcase_add_test(t, slots_run_out);
+    tcase_add_test(t, no_one_takes_all);
     tcase_add_test(t, bytes_that_wait);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -47,6 +47,14 @@ int sp_hex_value(char c)
     return -1;
 }
 
+bool sp_pct_byte(struct sp_slice in, size_t i, char *out)
+{
+    int hi = in.n - i >= 3 ? sp_hex_value(in.p[i + 1]) : -1;
+    int lo = hi >= 0 ? sp_hex_value(in.p[i + 2]) : -1;
+    *out = (char)(uint8_t)(lo >= 0 ? hi << 4 | lo : 0);
+    return lo >= 0;
+}
+
 bool sp_is_value_char(char c)
 {
     uint8_t b = (uint8_t)c;
@@ -96,7 +104,8 @@ static bool is_reg_name(struct sp_slice s)
 {
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '%') {
-            if (s.n - i < 3 || sp_hex_value(s.p[i + 1]) < 0 || sp_hex_value(s.p[i + 2]) < 0)
+            char byte;
+            if (!sp_pct_byte(s, i, &byte))
                 return false;
             i += 2;
         } else if (!is_unreserved(s.p[i]) && !is_sub_delim(s.p[i])) {

@@ -13,6 +13,8 @@ bool sp_is_tchar(char c);
 bool sp_is_pchar(char c);
 /* The value of a hex digit, or -1. */
 int sp_hex_value(char c);
+/* The byte that "%XX" at in.p[i] stands for; false where two hex digits don't follow. */
+bool sp_pct_byte(struct sp_slice in, size_t i, char *out);
 /* HTAB, SP, VCHAR or obs-text: what a field value is made of. */
 bool sp_is_value_char(char c);
 

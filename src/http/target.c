@@ -12,11 +12,8 @@ bool sp_pct_decode(struct sp_slice in, char *out, size_t *n)
     for (size_t i = 0; i < in.n; i++) {
         char c = in.p[i];
         if (c == '%') {
-            int hi = in.n - i >= 3 ? sp_hex_value(in.p[i + 1]) : -1;
-            int lo = hi >= 0 ? sp_hex_value(in.p[i + 2]) : -1;
-            if (lo < 0)
+            if (!sp_pct_byte(in, i, &c))
                 return false;
-            c = (char)(uint8_t)(hi << 4 | lo);
             i += 2;
         } else if (!sp_is_pchar(c) && c != '/') {
             return false;

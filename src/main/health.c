@@ -134,18 +134,18 @@ static int ask(const struct target *t, int *status)
 
 int health(const char *url, char *const *envp)
 {
-    char err[300];
+    char err[REFUSAL_MAX];
     struct settings s;
     struct target t;
     int status = 0;
     if (url == NULL && settings_read(&s, SP_MODE_SEAT, envp, err, sizeof err) != 0) {
-        fprintf(stderr, "sallyport: %s\n", err);
+        settings_refused(err);
         return 2;
     }
     if (url != NULL ? !parse_url(&t, url) : !from_settings(&t, &s)) {
-        fprintf(stderr, "sallyport: %s\n",
-                url != NULL ? "health wants http://ADDRESS[:PORT] or unix:PATH."
-                            : "the settings name no one address to ask; give health its URL.");
+        settings_refused(url != NULL
+                             ? "health wants http://ADDRESS[:PORT] or unix:PATH."
+                             : "the settings name no one address to ask; give health its URL.");
         return 2;
     }
     int r = ask(&t, &status);

@@ -59,13 +59,7 @@ static bool open_standard_streams(void)
 
 static int refused(const char *why)
 {
-    /* What stands in the environment may hold anything: one line, and nothing for the terminal. */
-    char line[REFUSAL_MAX];
-    size_t n = 0;
-    for (; n < sizeof line - 1 && why[n] != '\0'; n++)
-        line[n] = (unsigned char)why[n] < ' ' || why[n] == 0x7f ? '?' : why[n];
-    line[n] = '\0';
-    fprintf(stderr, "sallyport: %s\n", line);
+    settings_refused(why);
     return USAGE_STATUS;
 }
 

@@ -309,6 +309,16 @@ int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char
     return check_timeouts(s, envp, err, errlen);
 }
 
+void settings_refused(const char *why)
+{
+    char line[REFUSAL_MAX];
+    size_t n = 0;
+    for (; n < sizeof line - 1 && why[n] != '\0'; n++)
+        line[n] = (unsigned char)why[n] < ' ' || why[n] == 0x7f ? '?' : why[n];
+    line[n] = '\0';
+    fprintf(stderr, "sallyport: %s\n", line);
+}
+
 void settings_print(FILE *out, enum sp_mode mode)
 {
     for (size_t i = 0; i < SETTINGS; i++) {

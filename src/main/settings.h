@@ -37,6 +37,9 @@ struct settings {
 /* Reads the environment. 0, or -1 with a sentence in err (REFUSAL_MAX). warn gets foreign names. */
 int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char *err,
                   size_t errlen);
+/* Prints such a sentence to stderr. What stands in the environment may hold anything: it is one
+ * line, and nothing for the terminal. */
+void settings_refused(const char *why);
 /* The table, for --help: the seat's, or what only the box has. */
 void settings_print(FILE *out, enum sp_mode mode);
 

@@ -1,5 +1,5 @@
 // drive.mjs: runs operations through the Node client, for tests/sdk; see drive.py.
-import { readFileSync } from "node:fs";
+import { createReadStream, createWriteStream, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { ApiError, Box, RunboxError, Seat, TransportError } from "runbox-sdk";
@@ -101,8 +101,12 @@ const ops = {
   },
   put_path: (a) => ops.write({ ...a, put: true }),
   write_batch: async (a) => ({ files: await seat.writeBatch(given(a), { folder: a.folder ?? "" }) }),
-  upload: (a) => put(a, zeros(a.size), a.how === "chunked" ? undefined : a.size),
+  upload: (a) => {
+    if (a.how === "file") return put(a, createReadStream(a.source), undefined);
+    return put(a, zeros(a.size), a.how === "chunked" ? undefined : a.size);
+  },
   download: async (a) => {
+    if (a.to !== undefined) return { bytes: await seat.download(a.path, createWriteStream(a.to)) };
     let bytes = 0;
     for await (const piece of await seat.open(a.path)) bytes += piece.length;
     return { bytes };

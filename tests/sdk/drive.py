@@ -108,6 +108,9 @@ def write_batch(a):
 
 
 def upload(a):
+    if a.get("how") == "file":
+        with open(a["source"], "rb") as f:
+            return put(a, f, None)
     return put(a, zeros(a["size"]), None if a.get("how") == "chunked" else a["size"])
 
 
@@ -117,6 +120,9 @@ class Count:
 
 
 def download(a):
+    if "to" in a:
+        with open(a["to"], "wb") as f:
+            return {"bytes": seat.download(a["path"], f)}
     return {"bytes": seat.download(a["path"], Count())}
 
 

@@ -88,3 +88,11 @@ def test_the_comparison_itself():
     for want, got in (({"a": 1}, {}), ({"a": 1}, {"a": True}), ([1], [1, 2]), ("$int", -1), ("$etag", "x"),
                       ("$text", ""), ({"a": None}, {"a": ""}), ("a", "b"), ("$has:a", "b")):
         assert not fits(want, got), (want, got)
+
+
+def test_a_refusal_on_the_way_is_always_read(client, seat):
+    """It comes while bytes still go, and a write to what the daemon has closed must not hide it."""
+    for _ in range(25):
+        got = client.ask("upload", path="large", size=30 << 20, how="chunked")
+        assert got.get("code") == "body_too_large", got
+    assert not (seat.ws / "large").exists()

@@ -1,6 +1,6 @@
-"""A large file through each client, both ways, as a stream: under 64 MiB of memory over what the
-language's runtime has by itself (Node: 45 MiB), and under 16 MiB more in the daemon. 256 MiB;
-SALLYPORT_TEST_LARGE=1 makes it 1 GiB."""
+"""A large file through each client, both ways, as a stream: what memory it takes, and under 16 MiB more in the
+daemon. 256 MiB; SALLYPORT_TEST_LARGE=1 makes it 1 GiB, -s prints the figures. The largest bound on what a client takes
+over its runtime is half of the 64 MiB that it may have; Node by itself has 42, most of it the file it runs from."""
 import os
 
 import pytest
@@ -9,7 +9,7 @@ from harness import procs
 
 SIZE = (1 << 30) if os.environ.get("SALLYPORT_TEST_LARGE") else 256 << 20
 MIB = 1 << 10  # of KiB
-
+OVER = {"python": 16, "go": 16, "node": 32}
 
 BOX_ENV = {"RUNBOX_QUOTA": "4GiB", "RUNBOX_MAX_UPLOAD": "2GiB"}
 
@@ -34,7 +34,8 @@ class Watch:
         used, grown = peak_kib(self.client), daemon_kib(self.daemon) - self.before
         print(f"{self.client.language} {what}: {SIZE >> 20} MiB with {self.runtime} + {used - self.runtime} KiB; "
               f"the daemon grew by {grown} KiB")
-        assert used - self.runtime < 64 * MIB
+        assert used - self.runtime < OVER[self.client.language] * MIB
+        assert used < 80 * MIB
         assert grown < 16 * MIB
 
 
@@ -47,6 +48,21 @@ def test_large_file(client, seat, how):
         assert client.ask("upload", path="large", size=SIZE, how=how)["size"] == SIZE
         assert client.ask("download", path="large")["bytes"] == SIZE
         watch.check(how)
+    finally:
+        seat.delete("large")
+
+
+@pytest.mark.slow
+def test_from_a_file_and_into_one(client, seat, tmp_path):
+    """As most will: what reads and writes files keeps pieces in hand, too."""
+    assert client.ask("health") == {"status": "ok"}
+    with open(tmp_path / "source", "wb") as f:
+        f.truncate(SIZE)
+    watch = Watch(client, seat)
+    try:
+        assert client.ask("upload", path="large", how="file", source=str(tmp_path / "source"))["size"] == SIZE
+        assert client.ask("download", path="large", to="/dev/null")["bytes"] == SIZE
+        watch.check("from and into a file")
     finally:
         seat.delete("large")
 

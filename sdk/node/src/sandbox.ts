@@ -13,6 +13,7 @@ import {
   isType,
   number,
   parseObject,
+  passed,
   readAll,
   send,
   text,
@@ -51,7 +52,10 @@ export async function readObject(res: IncomingMessage, signal: AbortSignal | und
 /** The answer's bytes; a failure is told in our words. */
 async function* told(res: IncomingMessage, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
   try {
-    yield* res as AsyncIterable<Buffer>;
+    for await (const piece of res as AsyncIterable<Buffer>) {
+      passed(2 * piece.length); // node:http has copied it
+      yield piece;
+    }
   } catch (err) {
     throw translate(err, signal);
   }
@@ -95,7 +99,7 @@ export abstract class Remote {
 
 /** Bytes as they come. A failure is told in our words; destroying it drops the connection. */
 export function toBody(res: IncomingMessage, signal: AbortSignal | undefined): Readable {
-  const body = Readable.from(told(res, signal), { objectMode: false, highWaterMark: 1 << 18 });
+  const body = Readable.from(told(res, signal), { objectMode: false, highWaterMark: 1 << 16 });
   body.once("close", () => res.destroy()); // also where nobody read
   return body;
 }

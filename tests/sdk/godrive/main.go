@@ -39,6 +39,8 @@ type args struct {
 	Folder    string            `json:"folder"`
 	Files     map[string]string `json:"files"`
 	BusyWait  float64           `json:"busy_wait"`
+	Source    string            `json:"source"`
+	To        string            `json:"to"`
 }
 
 type result = map[string]interface{}
@@ -179,6 +181,13 @@ func write(ctx context.Context, a args, by string) (result, error) {
 
 func upload(ctx context.Context, a args) (result, error) {
 	size := a.Size
+	if a.How == "file" {
+		f, err := os.Open(a.Source)
+		if err != nil {
+			return nil, err
+		}
+		return put(ctx, a, f, 0, "write") // which closes it
+	}
 	if a.How == "chunked" {
 		size = 0
 	}
@@ -195,7 +204,16 @@ func writeBatch(ctx context.Context, a args) (result, error) {
 }
 
 func download(ctx context.Context, a args) (result, error) {
-	n, err := at.Download(ctx, a.Path, io.Discard, sandbox.Range{})
+	var w io.Writer = io.Discard
+	if a.To != "" {
+		f, err := os.Create(a.To)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		w = f
+	}
+	n, err := at.Download(ctx, a.Path, w, sandbox.Range{})
 	return result{"bytes": n}, err
 }
 

@@ -17,9 +17,9 @@ from harness.http import Conn  # noqa: E402
 SYS_PIVOT_ROOT, MNT_DETACH, MS_NOSUID, MS_NODEV = 155, 2, 2, 4
 
 
-def make_image(root, kind):
-    """"empty": a static shell and nothing else; "alpine": busybox, its names, a passwd file. Mount points in both."""
-    for name in ("bin", "proc", "dev", "tmp", "workspace"):
+def make_image(root, kind, have):
+    """"empty": a static shell, mount points, and nothing else; "alpine": busybox, its names, a passwd file, /tmp."""
+    for name in ("bin", "proc", "dev", "workspace", *(("tmp",) if kind != "empty" or "tmp" in have else ())):
         (root / name).mkdir(parents=True)
     (root / "bin/sh").write_bytes(pathlib.Path("/bin/busybox").read_bytes())
     (root / "bin/sh").chmod(0o755)
@@ -72,7 +72,7 @@ class Foreign:
 
     def __init__(self, folder, kind="alpine", uid=65534, gid=None, have=("proc", "null"), owner=None, mode=0o755, change=None, env=None):
         self.root, self.log_path, gid = folder / "root", folder / "log", uid if gid is None else gid
-        make_image(self.root, kind)
+        make_image(self.root, kind, have)
         self.workspace = self.root / "workspace"
         agent = self.workspace / ".sandbox-agent"
         agent.write_bytes(names.STATIC.read_bytes())

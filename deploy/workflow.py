@@ -38,7 +38,8 @@ def run_job(clone, workflow, name, job):
             print(f"{workflow}/{name}: left out: {what} ({why or 'an action'})", flush=True)
             continue
         given = dict(line.split("=", 1) for line in state.read_text(encoding="utf-8").splitlines())
-        env = {**os.environ, **given, "CI": "true", "GITHUB_REF_NAME": tag(clone, workflow), "GITHUB_ENV": str(state)}
+        env = {**os.environ, **given, "CI": "true", "GITHUB_REF_NAME": tag(clone, workflow), "GITHUB_ENV": str(state),
+               "GIT_CONFIG_GLOBAL": str(clone.parent / "gitconfig")}  # a step adds to it
         done = subprocess.run(["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", text], cwd=clone / where,
                               env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         print(f"{workflow}/{name}: status {done.returncode}: {what}", flush=True)

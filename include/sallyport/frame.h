@@ -42,6 +42,10 @@ int sp_chan_send(struct sp_chan *c, const void *data, size_t len, const int *fds
 /* True while something is queued: wait for writability and call sp_chan_flush. */
 bool sp_chan_pending(const struct sp_chan *c);
 int sp_chan_flush(struct sp_chan *c); /* 0 or -EPIPE */
+/* The kernel had no memory: a moment's pause. A loop asks for the same again at once, as what it
+ * waits for is still there, and would take a processor for it. sp_chan_recv and sp_chan_flush pause
+ * by themselves. */
+void sp_pause(void);
 /* Receives one frame: 1 got one, 0 nothing there now, -EPIPE peer closed, -EPROTO a
  * truncated datagram or control message (descriptors already closed), -errno else. */
 int sp_chan_recv(struct sp_chan *c, struct sp_frame *f);

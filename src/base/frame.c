@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+#define PAUSE_NS 10000000L
 
 /* What a control buffer needs for n descriptors, aligned as the kernel wants it. */
 union control {
@@ -29,6 +32,12 @@ static void close_all(const int *fds, int n)
     for (int i = 0; i < n; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+}
+
+void sp_pause(void)
+{
+    const struct timespec t = {.tv_nsec = PAUSE_NS};
+    (void)nanosleep(&t, NULL);
 }
 
 int sp_frame_pair(int fds[2])
@@ -69,7 +78,8 @@ void sp_chan_close(struct sp_chan *c)
     c->fd = -1;
 }
 
-/* One sendmsg. 0, or -errno with -EAGAIN for "not now" and -EPIPE for every way to be gone. */
+/* One sendmsg. 0, or -errno with -EAGAIN for "not now", -ENOMEM for that where the socket may still
+ * be writable, and -EPIPE for every way to be gone. */
 static int transmit(int fd, const void *data, size_t len, const int *fds, int nfds)
 {
     union control ctl = {0};
@@ -95,7 +105,7 @@ static int transmit(int fd, const void *data, size_t len, const int *fds, int nf
             return -EAGAIN;
         case ENOMEM: /* the kernel's, for the moment: no fault of the peer's */
         case ENOBUFS:
-            return -EAGAIN;
+            return -ENOMEM;
         case EMSGSIZE:
             return -EMSGSIZE;
         case ETOOMANYREFS: /* too many descriptors on their way */
@@ -137,7 +147,7 @@ int sp_chan_send(struct sp_chan *c, const void *data, size_t len, const int *fds
         r = -EMSGSIZE; /* an empty datagram would look like our close */
     else
         r = c->head ? -EAGAIN : transmit(c->fd, data, len, fds, nfds);
-    if (r == -EAGAIN) {
+    if (r == -EAGAIN || r == -ENOMEM) {
         r = enqueue(c, data, len, fds, nfds);
         if (r == 0)
             return 0; /* the queue has the descriptors now */
@@ -156,7 +166,9 @@ int sp_chan_flush(struct sp_chan *c)
     while (c->head) {
         const struct sp_chan_item *it = c->head;
         int r = c->fd < 0 ? -EPIPE : transmit(c->fd, it->data, it->len, it->fds, it->nfds);
-        if (r == -EAGAIN || r == -ENOBUFS)
+        if (r == -ENOMEM)
+            sp_pause();
+        if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
             return 0; /* stays queued */
         if (r < 0)
             return -EPIPE; /* a frame that can't be sent is as bad as no peer: the order is lost */
@@ -219,7 +231,11 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
             reset = true;
             continue;
         }
-        if (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS) /* the frame is still there */
+        if (errno == ENOMEM || errno == ENOBUFS) { /* the frame is still there */
+            sp_pause();
+            return 0;
+        }
+        if (errno == EAGAIN)
             return 0;
         return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
     }

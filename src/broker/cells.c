@@ -142,6 +142,7 @@ static void schedule(struct cell_proc *c, uint64_t now)
         wait = wait < BACKOFF_LAST_MS ? wait : BACKOFF_LAST_MS;
     }
     c->failures++;
+    c->started = now; /* where no start comes to be, too: else each would count as the first */
     c->restart_at = now + wait;
 }
 

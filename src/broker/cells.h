@@ -7,7 +7,7 @@
 
 struct cell_proc {
     pid_t pid;           /* 0: none */
-    uint64_t started;    /* of the present one */
+    uint64_t started;    /* of the present one; without one: the last attempt */
     uint64_t restart_at; /* the seat, without one: when to start it */
     unsigned failures;   /* in a row */
     bool ever_up;

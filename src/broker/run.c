@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SHORT_OF_MEMORY_MS 10
 #define FRAMES_A_TURN 64 /* from one sender, before the others have theirs */
 
 static struct broker broker;
@@ -197,7 +196,7 @@ static int wait_events(int sigfd, int wait)
     if (poll(p, (nfds_t)P_CELLS + (nfds_t)n, wait) < 0 && errno != EINTR) {
         if (errno != ENOMEM)
             return -errno;
-        (void)poll(NULL, 0, SHORT_OF_MEMORY_MS); /* and look again: every command depends on us */
+        sp_pause(); /* and look again: every command depends on us */
     }
     if (p[P_MAIN].revents & POLLOUT)
         (void)sp_chan_flush(&main_chan);

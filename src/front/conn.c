@@ -136,8 +136,10 @@ void conn_accept(h2o_socket_t *listener)
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 if (close_oldest_idle())
                     continue;
-                if (front.nconns > 0) /* else nobody would resume */
+                if (front.nconns > 0)
                     pause_accept(strerror(errno));
+                else /* nobody would resume */
+                    sp_pause();
             }
             return;
         }

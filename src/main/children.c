@@ -123,7 +123,8 @@ void pump(struct super *s, uint64_t until)
         p[1].events |= POLLOUT;
     if (sp_chan_pending(&s->front.chan))
         p[2].events |= POLLOUT;
-    (void)poll(p, 4, left > 60000 ? 60000 : (int)left);
+    if (poll(p, 4, left > 60000 ? 60000 : (int)left) < 0 && errno != EINTR)
+        sp_pause();
     if (p[1].revents & POLLOUT)
         (void)sp_chan_flush(&s->broker.chan);
     if (p[2].revents & POLLOUT)

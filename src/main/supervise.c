@@ -36,6 +36,7 @@ static bool back_off(struct super *s, struct child *c)
         return false;
     }
     c->in_row = now - c->started >= SETTLED_MS ? 1 : c->in_row + 1;
+    c->started = now; /* where no start comes to be, too: else each would count as the first */
     if (c->in_row == 1)
         return true; /* at once */
     unsigned shift = c->in_row - 2 < 8 ? c->in_row - 2 : 8;

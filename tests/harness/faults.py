@@ -31,10 +31,13 @@ class Faults:
         self.map[12:HITS] = struct.pack("II", times, err)
         self.map[8:12] = struct.pack("I", nth)
 
+    def hits(self):
+        return struct.unpack_from("I", self.map, HITS)[0]
+
     def disarm(self):
         """How often it failed."""
         self.map[8:12] = struct.pack("I", 0)
-        return struct.unpack_from("I", self.map, HITS)[0]
+        return self.hits()
 
     def count(self):
         self.disarm()

@@ -99,7 +99,10 @@ const struct sp_config *sp_config_load(void);
 /* The same for an idle cell: a copy of its own, which sp_config_own may still change; after that
  * sp_config_settle makes it as read-only as the other. 0 or -errno. */
 struct sp_config *sp_config_load_idle(void);
-void sp_config_unload(struct sp_config *c); /* of that copy */
+/* Another copy, of a role that has loaded its settings: for the broker, which makes those of one
+ * cell of it. NULL with errno. */
+struct sp_config *sp_config_copy(void);
+void sp_config_unload(struct sp_config *c); /* of a copy */
 int sp_config_settle(struct sp_config *c);
 /* The box: makes settings for all cells those of the one with this key and user. 0, -ENAMETOOLONG.
  */

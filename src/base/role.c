@@ -67,6 +67,13 @@ struct sp_config *sp_config_load_idle(void)
     return config_map(PROT_READ | PROT_WRITE);
 }
 
+struct sp_config *sp_config_copy(void)
+{
+    void *p =
+        mmap(NULL, sizeof(struct sp_config), PROT_READ | PROT_WRITE, MAP_PRIVATE, SP_FD_CONFIG, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 void sp_config_unload(struct sp_config *c)
 {
     (void)munmap(c, sizeof *c);

@@ -30,7 +30,9 @@ void box_init(struct box *x, struct cells *c)
 /* The settings of a cell of its own; a copy of which few pages differ from ours. */
 static int start_plain(const struct box *x, struct slot *s, bool purge, int home, uint64_t now)
 {
-    struct sp_config *own = sp_config_load_idle();
+    struct sp_config *own = sp_config_copy();
+    if (own == NULL)
+        return -errno;
     cells_forget(own);
     own->purge = purge;
     int r = sp_config_own(own, s->key, x->work[s - x->b->slot].uid);
@@ -115,7 +117,7 @@ static uint64_t start_tick(struct box *x, struct slot *s, uint64_t now)
         return BROKER_NEVER;
     }
     if (w->step == BOX_NONE)
-        (void)box_ask(x, s, SP_OP_NAME, BOX_ASKED);
+        return box_ask(x, s, SP_OP_NAME, BOX_ASKED, now);
     if (w->step != BOX_NAMED)
         return BROKER_NEVER; /* the registry's answer, or a new registry, comes */
     if (box_start_cell(x, s, false, now) != 0) {
@@ -191,9 +193,11 @@ uint64_t box_tick(struct box *x, uint64_t now)
     make_room(x, now);
     uint64_t spare = spare_tick(x->c, now);
     due = spare < due ? spare : due;
-    if (now >= x->next_sweep && x->registry.fd >= 0 && x->due_id == 0) {
+    if (x->registry.fd < 0 || x->due_id != 0) /* an answer, or a new registry, wakes us */
+        return due;
+    if (now >= x->next_sweep) {
         x->next_sweep = now + x->c->cfg->sweep_interval_ms;
         box_ask_due(x);
     }
-    return x->registry.fd >= 0 && x->next_sweep < due ? x->next_sweep : due;
+    return x->next_sweep < due ? x->next_sweep : due;
 }

@@ -46,8 +46,9 @@ uint64_t box_tick(struct box *x, uint64_t now);
 
 /* ---- names.c: the registry ---- */
 struct box_work *box_work(struct box *x, const struct slot *s);
-/* Asks; false: there is no registry at the moment. */
-bool box_ask(struct box *x, const struct slot *s, uint8_t op, enum box_step step);
+/* Asks, and when it is to be called again if the question couldn't be sent; BROKER_NEVER: the
+ * answer, or a new registry, wakes the loop. */
+uint64_t box_ask(struct box *x, const struct slot *s, uint8_t op, enum box_step step, uint64_t now);
 void box_touch(struct box *x, const struct slot *s);
 void box_ask_due(struct box *x);
 /* remove.c: a removal's next step; the time of the next thing due, or BROKER_NEVER. */

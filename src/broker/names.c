@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#define ASK_AGAIN_MS 20u
+
 struct box_work *box_work(struct box *x, const struct slot *s)
 {
     return &x->work[s - x->b->slot];
@@ -27,15 +29,17 @@ static struct sp_slice key_of(const struct slot *s)
     return (struct sp_slice){(const char *)s->key, SP_KEY_LEN};
 }
 
-bool box_ask(struct box *x, const struct slot *s, uint8_t op, enum box_step step)
+uint64_t box_ask(struct box *x, const struct slot *s, uint8_t op, enum box_step step, uint64_t now)
 {
     struct box_work *w = box_work(x, s);
     struct sp_msg m = {.op = op, .id = fresh_id(x), .key = key_of(s)};
-    if (x->registry.fd < 0 || sp_msg_send(&x->registry, &m, NULL, 0) != 0)
-        return false;
+    if (x->registry.fd < 0)
+        return BROKER_NEVER;
+    if (sp_msg_send(&x->registry, &m, NULL, 0) != 0) /* no memory; a lost one is seen by reading */
+        return now + ASK_AGAIN_MS;
     w->asked = m.id;
     w->step = step;
-    return true;
+    return BROKER_NEVER;
 }
 
 void box_touch(struct box *x, const struct slot *s)

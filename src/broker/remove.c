@@ -61,8 +61,7 @@ static uint64_t purged(struct box *x, struct slot *s, uint64_t now)
         box_removed(x, s, SP_E_INTERNAL, now);
         return now;
     }
-    (void)box_ask(x, s, SP_OP_FREED, BOX_FREEING); /* without a registry: once there is one */
-    return BROKER_NEVER;
+    return box_ask(x, s, SP_OP_FREED, BOX_FREEING, now);
 }
 
 uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
@@ -77,8 +76,7 @@ uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
             box_end_cell(x, s, now);
             return w->deadline;
         }
-        (void)box_ask(x, s, SP_OP_RETIRE, BOX_RETIRING);
-        return BROKER_NEVER;
+        return box_ask(x, s, SP_OP_RETIRE, BOX_RETIRING, now);
     case BOX_RETIRED:
         if (box_start_cell(x, s, true, now) == 0)
             w->step = BOX_PURGING;

@@ -36,7 +36,9 @@ void spare_init(struct cells *c)
 /* What all cells are told alike. */
 static int make_config(struct cells *c)
 {
-    struct sp_config *common = sp_config_load_idle();
+    struct sp_config *common = sp_config_copy();
+    if (common == NULL)
+        return -errno;
     cells_forget(common);
     int fd = sp_sealed_memfd("sallyport-config", common, sizeof *common);
     sp_config_unload(common);
@@ -117,8 +119,10 @@ int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64
         close(fds[0]);
     else
         r = sp_msg_send(&chan, &m, fds, 2);
-    if (r != 0) { /* it is dead, or can't be told: nobody else is to have it */
-        close(one.fd);
+    if (r == 0 && sp_chan_pending(&chan))
+        r = -EAGAIN; /* the kernel had no memory, and nobody would send it later */
+    if (r != 0) {    /* it is dead, or can't be told: nobody else is to have it */
+        sp_chan_close(&chan);
         (void)kill(one.pid, SIGKILL);
         return r;
     }

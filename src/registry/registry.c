@@ -96,6 +96,10 @@ static bool on_broker(void)
             sp_log(SP_LOG_ERROR, "the broker sent what isn't its to send");
             return false;
         }
+        if (store.stuck) {
+            sp_log(SP_LOG_ERROR, "the database doesn't come back: ending, for a new registry");
+            return false;
+        }
     }
 }
 

@@ -156,6 +156,9 @@ static sqlite3_stmt *begin(struct store *s, enum store_sql which, const uint8_t 
 static enum sp_err failed(struct store *s, sqlite3_stmt *q)
 {
     int code = sqlite3_extended_errcode(s->db);
+    /* We are the only one: a lock of our own that was never let go. */
+    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_PROTOCOL)
+        s->stuck = true;
     sp_log(SP_LOG_ERROR, "the registry's database: %s (%d)", sqlite3_errmsg(s->db), code);
     if (q != NULL)
         sqlite3_reset(q);
@@ -237,6 +240,8 @@ static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32
         e = failed(s, NULL);
     if (e != SP_OK)
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    if (sqlite3_get_autocommit(s->db) == 0)
+        s->stuck = true; /* or we would answer with what isn't written */
     return e;
 }
 

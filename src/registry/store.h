@@ -26,6 +26,7 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
     uint32_t min, max;
+    bool stuck; /* a lock or a transaction of ours stays: only a new process gets further */
 };
 
 /* Opens or makes the database file, which must be whole. 0, or -1 with a sentence in why. */

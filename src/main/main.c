@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "guest") == 0)
         return guest(argc - 2, argv + 2);
     if (!open_standard_streams())
-        return USAGE_STATUS;
+        return refused("the standard streams are closed, and /dev/null can't be opened for them.");
     if (argc >= 2 && strcmp(argv[1], "policy") == 0)
         return policy_command(argc - 2, argv + 2);
     if (argc >= 2 && strcmp(argv[1], "check") == 0)

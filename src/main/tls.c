@@ -117,8 +117,12 @@ void tls_again(struct super *s)
     s->tls.fd = fd;
     const struct sp_msg m = {.op = SP_OP_TLS};
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (s->front.chan.fd >= 0 && copy >= 0)
-        (void)sp_msg_send(&s->front.chan, &m, &copy, 1); /* a new front starts with it */
+    int r = copy < 0 ? -errno : 0;
+    if (copy >= 0 && s->front.chan.fd >= 0)
+        r = sp_msg_send(&s->front.chan, &m, &copy, 1);
     else if (copy >= 0)
-        close(copy);
+        close(copy); /* a new front starts with it */
+    if (r != 0 && r != -EPIPE)
+        sp_log(SP_LOG_ERROR, "SIGHUP: the front keeps the old certificate until the next: %s",
+               strerror(-r));
 }

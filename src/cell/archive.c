@@ -190,7 +190,7 @@ static int put_folder(struct walk *w, const char *name, const struct stat *st, s
     int err = put_header(w, st, NULL);
     if (err != 0)
         return err;
-    err = sp_descend_push(&w->tree, -1, name, false);
+    err = sp_descend_push(&w->tree, -1, name, SP_CLOSED_STAYS);
     if (err == 0)
         return read_folder(w, path_len + 1);
     if (err == -EXDEV || err == -EACCES)
@@ -225,7 +225,7 @@ static int walk_all(struct walk *w, int dir)
 {
     char left[NAME_MAX + 1];
     unsigned char type;
-    int err = sp_descend_push(&w->tree, dir, ".", false);
+    int err = sp_descend_push(&w->tree, dir, ".", SP_CLOSED_STAYS);
     if (err == 0)
         err = read_folder(w, 0);
     while (err == 0 && w->folders > 0) {

@@ -145,7 +145,7 @@ static bool on_results(struct sp_cell *c)
         m.mtime_ns = r->mtime_ns;
         m.ino = r->entries;
         if (r->id == 0)
-            sp_watch_counted(c);
+            sp_watch_counted(c, r->op != SP_OP_FAIL);
         else if (ok)
             ok = send_result(c, &m, r->fd);
         else if (r->fd >= 0)

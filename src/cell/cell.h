@@ -38,7 +38,8 @@ struct sp_exec {
 /* Of the quota, while a command runs. */
 struct sp_watch {
     bool on, counting, have_base;
-    uint64_t base; /* the quota, or what was there before the command if that is more */
+    unsigned failed; /* counts in a row */
+    uint64_t base;   /* the quota, or what was there before the command if that is more */
     uint64_t due_ns;
 };
 
@@ -109,6 +110,6 @@ void sp_watch_started(struct sp_cell *c);
 void sp_watch_ended(struct sp_cell *c);
 int sp_watch_wait_ms(const struct sp_cell *c); /* for epoll_wait; -1: for nothing */
 void sp_watch_tick(struct sp_cell *c);
-void sp_watch_counted(struct sp_cell *c); /* the count with id 0 is done */
+void sp_watch_counted(struct sp_cell *c, bool ok); /* the count with id 0 is done */
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define DENTS 8192u
+#define LENT 0500
 #define FOLDER_READ (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
 struct sp_level {
@@ -27,11 +28,22 @@ struct sp_level {
     int fd;    /* -1 while closed */
     size_t used, len;
     int64_t offset; /* after the last entry handed out */
+    int lent;       /* the mode that it had before we opened it for ourselves; -1 */
 };
 
 void sp_descend_init(struct sp_descend *d)
 {
     *d = (struct sp_descend){0};
+}
+
+/* Whoever changed the mode meanwhile keeps his. */
+static void give_back(struct sp_level *l)
+{
+    struct stat st;
+    if (l->lent >= 0 && l->fd >= 0 && fstat(l->fd, &st) == 0 &&
+        (int)(st.st_mode & 07777u) == (l->lent | LENT))
+        (void)fchmod(l->fd, (mode_t)l->lent);
+    l->lent = -1;
 }
 
 static void shut(struct sp_level *l)
@@ -48,6 +60,7 @@ void sp_descend_free(struct sp_descend *d)
 {
     while (d->depth > 0) {
         struct sp_level *l = &d->level[--d->depth];
+        give_back(l);
         shut(l);
         free(l->name);
     }
@@ -83,35 +96,44 @@ static uint64_t mount_of(const struct statx *sx)
     return (sx->stx_mask & STATX_MNT_ID) != 0 ? sx->stx_mnt_id : device_of(sx);
 }
 
-/* Through the descriptor, never through the name: a link could stand there by now. */
-static void give_owner_rwx(int path_fd, const struct statx *sx)
+/* Gives the owner the rights that are missing: through the descriptor, never through the name,
+ * where a link could stand by now. Returns the mode before, or -1 where nothing was changed. */
+static int open_up(int path_fd, const struct statx *sx, mode_t rights)
 {
-    mode_t mode = (mode_t)(sx->stx_mode & 07777u) | 0700u;
-    if ((sx->stx_mode & 0700u) == 0700u || sx->stx_uid != geteuid())
-        return;
+    const mode_t mode = sx->stx_mode & 07777u;
     char self[32];
+    if ((mode & rights) == rights || sx->stx_uid != geteuid())
+        return -1;
     snprintf(self, sizeof self, "/proc/self/fd/%d", path_fd);
-    if (fchmodat(AT_FDCWD, self, mode, 0) != 0)
-        return; /* opening the folder will say why */
+    return fchmodat(AT_FDCWD, self, mode | rights, 0) == 0 ? (int)mode : -1;
 }
 
-static int open_child(struct sp_descend *d, int in, const char *name, bool make_rwx,
-                      struct statx *sx)
+/* "." needs no right to search the folder, which we have a descriptor of. */
+static int open_path(int in, const char *name)
 {
-    int path_fd = openat(in, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = strcmp(name, ".") == 0
+                 ? fcntl(in, F_DUPFD_CLOEXEC, 0)
+                 : openat(in, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 ? fd : errno == ELOOP ? -ENOTDIR : -errno;
+}
+
+static int open_child(struct sp_descend *d, int in, const char *name, enum sp_closed closed,
+                      struct statx *sx, int *lent)
+{
+    *lent = -1;
+    int path_fd = open_path(in, name);
     if (path_fd < 0)
-        return errno == ELOOP ? -ENOTDIR : -errno;
+        return path_fd;
     int err = stat_folder(path_fd, sx);
     if (err == 0 && d->mount_known && mount_of(sx) != d->mount)
         err = -EXDEV;
-    int fd = -1;
-    if (err == 0) {
-        if (make_rwx)
-            give_owner_rwx(path_fd, sx);
-        fd = openat(path_fd, ".", FOLDER_READ);
-        if (fd < 0)
-            err = -errno;
-    }
+    if (err == 0 && closed == SP_CLOSED_OPENED)
+        (void)open_up(path_fd, sx, 0700);
+    if (err == 0 && closed == SP_CLOSED_LENT)
+        *lent = open_up(path_fd, sx, LENT);
+    int fd = err == 0 ? openat(path_fd, ".", FOLDER_READ) : -1;
+    if (err == 0 && fd < 0)
+        err = -errno;
     close(path_fd);
     return err != 0 ? err : fd;
 }
@@ -129,9 +151,10 @@ static int room(struct sp_descend *d)
     return 0;
 }
 
-int sp_descend_push(struct sp_descend *d, int in, const char *name, bool make_rwx)
+int sp_descend_push(struct sp_descend *d, int in, const char *name, enum sp_closed closed)
 {
     struct statx sx;
+    int lent;
     if (d->depth == 0 && !d->mount_known) {
         int err = stat_folder(in, &sx);
         if (err != 0)
@@ -142,14 +165,15 @@ int sp_descend_push(struct sp_descend *d, int in, const char *name, bool make_rw
     int err = room(d);
     if (err != 0)
         return err;
-    int fd = open_child(d, d->depth == 0 ? in : sp_descend_fd(d), name, make_rwx, &sx);
+    int fd = open_child(d, d->depth == 0 ? in : sp_descend_fd(d), name, closed, &sx, &lent);
     if (fd < 0)
         return fd;
-    struct sp_level l = {.dev = device_of(&sx), .ino = sx.stx_ino, .fd = fd};
+    struct sp_level l = {.dev = device_of(&sx), .ino = sx.stx_ino, .fd = fd, .lent = lent};
     l.name = strdup(name);
     l.buf = malloc(DENTS);
     if (l.name == NULL || l.buf == NULL) {
         free(l.name);
+        give_back(&l);
         shut(&l);
         return -ENOMEM;
     }
@@ -210,6 +234,7 @@ int sp_descend_pop(struct sp_descend *d, char *name)
     struct sp_level *l = &d->level[d->depth - 1];
     int err = d->depth > 1 ? reopen_above(d) : 0;
     snprintf(name, NAME_MAX + 1, "%s", l->name);
+    give_back(l);
     shut(l);
     free(l->name);
     d->depth--;

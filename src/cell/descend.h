@@ -11,6 +11,13 @@
 
 #define SP_DESCEND_OPEN 24 /* levels kept open, the deepest ones */
 
+/* What to do about a folder whose owner, who we are, took his own rights away. */
+enum sp_closed {
+    SP_CLOSED_STAYS,
+    SP_CLOSED_OPENED, /* gets them for good */
+    SP_CLOSED_LENT,   /* ... until it is left, but for what another changed meanwhile */
+};
+
 struct sp_level;
 struct sp_descend {
     struct sp_level *level;
@@ -27,9 +34,8 @@ struct sp_entry {
 void sp_descend_init(struct sp_descend *d);
 void sp_descend_free(struct sp_descend *d);
 /* Enters the folder name in the folder `in` (the first one), or in the current one (in < 0).
- * make_rwx: gives its owner the missing permissions first. 0, -EXDEV: another mount, -ENOTDIR: no
- * folder (a link, say), -errno. */
-int sp_descend_push(struct sp_descend *d, int in, const char *name, bool make_rwx);
+ * 0, -EXDEV: another mount, -ENOTDIR: no folder (a link, say), -errno. */
+int sp_descend_push(struct sp_descend *d, int in, const char *name, enum sp_closed closed);
 /* Next entry of the current folder: 1, 0 at its end, -errno. */
 int sp_descend_next(struct sp_descend *d, struct sp_entry *e);
 /* Descriptor (readable) of the current folder. */

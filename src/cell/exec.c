@@ -164,7 +164,7 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     char rest[4096];
     if (x->state != SP_EXEC_IDLE)
         return sp_cell_fail(c, m->id, SP_E_BUSY);
-    enum sp_err e = open_cwd(c, m->cwd, rest);
+    enum sp_err e = sp_quota_doubled(&c->quota) ? SP_E_QUOTA : open_cwd(c, m->cwd, rest);
     if (e == SP_OK && !sp_environ_set(&x->environ, m, rest))
         e = SP_E_BAD_FIELD;
     if (e != SP_OK) {

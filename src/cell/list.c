@@ -207,7 +207,7 @@ static int tree_entry(struct tree *t, const struct sp_entry *e)
     if (!S_ISDIR(st.st_mode))
         return 0;
     memcpy(name, e->name, n + 1);
-    int err = sp_descend_push(&t->d, -1, name, false);
+    int err = sp_descend_push(&t->d, -1, name, SP_CLOSED_STAYS);
     if (err == 0) {
         t->len += n + 1;
         t->path[t->len - 1] = '/';
@@ -221,7 +221,7 @@ static int walk_tree(struct tree *t, int dir)
     struct sp_entry e;
     char name[NAME_MAX + 1];
     sp_descend_init(&t->d);
-    int err = sp_descend_push(&t->d, dir, ".", false);
+    int err = sp_descend_push(&t->d, dir, ".", SP_CLOSED_STAYS);
     while (err == 0 && t->d.depth > 0 && t->o->err == 0 && !t->truncated) {
         int got = sp_descend_next(&t->d, &e);
         if (got > 0) {

@@ -128,7 +128,7 @@ static void run_job(struct sp_work *work)
         e = sp_file_open(&p->space, j->path, j->n, j->flags, r);
     } else if (j->op == SP_OP_DELETE) {
         e = sp_file_delete(&p->space, j->path, j->n, j->flags);
-        sp_quota_changed(p->space.quota);
+        sp_quota_removed(p->space.quota, &p->space);
     } else if (j->op == SP_OP_USAGE && r->id == 0) {
         e = sp_quota_count(p->space.quota, &p->space);
     } else if (j->op == SP_OP_USAGE) {

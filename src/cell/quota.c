@@ -117,3 +117,21 @@ void sp_quota_changed(struct sp_quota *q)
     q->stale = true;
     pthread_mutex_unlock(&q->lock);
 }
+
+bool sp_quota_doubled(struct sp_quota *q)
+{
+    if (q->limit == 0)
+        return false;
+    pthread_mutex_lock(&q->lock);
+    bool doubled =
+        q->known && q->used > SP_QUOTA_SLACK && (q->used - SP_QUOTA_SLACK) / 2 > q->limit;
+    pthread_mutex_unlock(&q->lock);
+    return doubled;
+}
+
+void sp_quota_removed(struct sp_quota *q, const struct sp_workspace *w)
+{
+    sp_quota_changed(q);
+    if (q != NULL && sp_quota_doubled(q))
+        (void)sp_quota_count(q, w);
+}

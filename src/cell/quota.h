@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#define SP_QUOTA_SLACK (256ull << 20) /* what a fast disk takes between two counts */
+
 struct sp_quota {
     uint64_t limit; /* bytes, 0 none: nothing is counted then */
     pthread_mutex_t lock;
@@ -29,7 +31,12 @@ bool sp_quota_take(struct sp_quota *q, const struct sp_workspace *w, uint64_t n)
 /* An upload's n bytes are gone, or at their place. */
 void sp_quota_give(struct sp_quota *q, uint64_t n);
 void sp_quota_keep(struct sp_quota *q, uint64_t n);
-/* A command ran, or something was removed. */
+/* A command ran. */
 void sp_quota_changed(struct sp_quota *q);
+/* Something was removed: counts where that may have made room for commands. */
+void sp_quota_removed(struct sp_quota *q, const struct sp_workspace *w);
+/* More than twice as much as there may be and SP_QUOTA_SLACK, by the last count. Commands that each
+ * end before they are counted would fill the disk together: no further. */
+bool sp_quota_doubled(struct sp_quota *q);
 
 #endif

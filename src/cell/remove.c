@@ -34,7 +34,7 @@ static int one_entry(struct sp_descend *d, const struct sp_entry *e)
             return err == -ENOENT ? 0 : err;
         strncpy(name, e->name, NAME_MAX); /* e's buffer may be freed while going down */
         name[NAME_MAX] = '\0';
-        err = sp_descend_push(d, -1, name, true);
+        err = sp_descend_push(d, -1, name, SP_CLOSED_OPENED);
         if (err != -ENOTDIR)
             return err == -ENOENT ? 0 : err;
     }
@@ -52,7 +52,7 @@ static int close_folder(struct sp_descend *d, int parent, unsigned *again)
     if (err == -ENOENT || err == 0)
         return 0;
     if ((err == -ENOTEMPTY || err == -EEXIST) && ++*again <= AGAIN_MAX)
-        return sp_descend_push(d, parent, name, true);
+        return sp_descend_push(d, parent, name, SP_CLOSED_OPENED);
     return err;
 }
 
@@ -62,7 +62,7 @@ static int remove_tree(int parent, const char *name)
     struct sp_entry e;
     unsigned again = 0;
     sp_descend_init(&d);
-    int err = sp_descend_push(&d, parent, name, true);
+    int err = sp_descend_push(&d, parent, name, SP_CLOSED_OPENED);
     while (err == 0 && d.depth > 0) {
         int got = sp_descend_next(&d, &e);
         if (got < 0)

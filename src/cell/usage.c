@@ -1,5 +1,6 @@
 /* usage.c: what a tree takes on disk: blocks and entries, as du -x counts them. Follows no link and
- * enters no mount; a file with several names counts once. Trusts nothing about the tree. */
+ * enters no mount; a file with several names counts once. Trusts nothing about the tree: a folder
+ * that its owner shut to himself is opened for the count, or a quota would end at its door. */
 #include "cell/descend.h"
 #include "cell/files.h"
 #include "cell/resolve.h"
@@ -84,7 +85,7 @@ static int one_entry(struct sp_descend *d, const struct sp_entry *e, struct tall
     }
     strncpy(name, e->name, NAME_MAX);
     name[NAME_MAX] = '\0';
-    int err = sp_descend_push(d, -1, name, false);
+    int err = sp_descend_push(d, -1, name, SP_CLOSED_LENT);
     if (err == 0 && fstat(sp_descend_fd(d), &st) != 0)
         return -errno;
     if (err == 0 || err == -EACCES) /* closed to us: itself still counts */
@@ -98,7 +99,7 @@ static int count_tree(int top, struct tally *t)
     struct sp_entry e;
     char name[NAME_MAX + 1];
     sp_descend_init(&d);
-    int err = sp_descend_push(&d, top, ".", false);
+    int err = sp_descend_push(&d, top, ".", SP_CLOSED_LENT);
     while (err == 0 && d.depth > 0) {
         int got = sp_descend_next(&d, &e);
         if (got < 0)
@@ -117,7 +118,10 @@ enum sp_err sp_file_usage(const struct sp_workspace *w, const char *path, size_t
 {
     struct stat st;
     struct tally t = {0};
-    int top = sp_resolve_open(w->root, path, n, O_PATH, 0, w->use_openat2);
+    int top = n == 0 ? fcntl(w->root, F_DUPFD_CLOEXEC, 0) /* which may be shut, too */
+                     : sp_resolve_open(w->root, path, n, O_PATH, 0, w->use_openat2);
+    if (n == 0 && top < 0)
+        top = -errno;
     if (top < 0)
         return sp_err_from_errno(-top);
     int err = fstat(top, &st) == 0 ? 0 : -errno;

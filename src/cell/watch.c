@@ -1,12 +1,15 @@
 /* watch.c: the quota while a command runs. The tree is counted again and again by a file thread, at
  * an interval that keeps this under two hundredths of a core whatever the tree's size; a command
  * that made it grow over the quota is killed. One that began over the quota may go on as long as it
- * doesn't make it worse: it may be the one that removes things. On the main thread. */
+ * doesn't make it worse: it may be the one that removes things. But none goes on far above the
+ * quota, or while the tree can't be counted, as when folders are moved about under our feet again
+ * and again. On the main thread. */
 #include "cell/cell.h"
 
 #define FIRST_NS 50000000u     /* from a command's start: most are over by then */
 #define INTERVAL_NS 200000000u /* at least */
 #define SHARE 50u              /* one part in so many of a core */
+#define FAILED_MAX 8u          /* counts in a row */
 
 static uint64_t earliest(struct sp_quota *q, uint64_t wanted)
 {
@@ -26,6 +29,7 @@ void sp_watch_started(struct sp_cell *c)
     w->base = c->quota.used > c->quota.limit ? c->quota.used : c->quota.limit;
     pthread_mutex_unlock(&c->quota.lock);
     w->on = true;
+    w->failed = 0;
     w->due_ns = earliest(&c->quota, sp_now_ns() + (w->have_base ? FIRST_NS : 0));
 }
 
@@ -56,17 +60,21 @@ void sp_watch_tick(struct sp_cell *c)
         w->due_ns = sp_now_ns() + INTERVAL_NS;
 }
 
-void sp_watch_counted(struct sp_cell *c)
+void sp_watch_counted(struct sp_cell *c, bool ok)
 {
     struct sp_watch *w = &c->watch;
     w->counting = false;
     w->due_ns = earliest(&c->quota, sp_now_ns() + INTERVAL_NS);
+    if (!w->on)
+        return;
+    w->failed = ok ? 0 : w->failed + 1;
+    if (w->failed >= FAILED_MAX || sp_quota_doubled(&c->quota))
+        sp_exec_over_quota(c);
+    if (!ok)
+        return;
     pthread_mutex_lock(&c->quota.lock);
     uint64_t used = c->quota.used;
-    bool known = c->quota.known;
     pthread_mutex_unlock(&c->quota.lock);
-    if (!w->on || !known)
-        return;
     uint64_t least = used > c->quota.limit ? used : c->quota.limit;
     if (!w->have_base || least < w->base)
         w->base = least;

@@ -90,3 +90,54 @@ def test_the_watch_is_cheap(start_box):
     used = spent() - before
     assert used <= 2 * 20 + 20, f"{used} hundredths in 20 s"  # one count may fall in whole
     assert procs.read(cell) is not None
+
+
+def test_a_closed_folder_is_counted(box, who):
+    r = box.sh("mkdir d; cd d; exec 3>big; chmod 000 .; head -c 20000000 /dev/zero >&3; sleep 1000", who)
+    assert r["quota_exceeded"] is True
+    assert box.sh("stat -c %a d", who)["stdout"] == "0\n"  # it was opened for the count alone
+    assert box.call("GET", "/v1/usage", who=who).json["bytes"] > 20000000
+    assert box.sh("stat -c %a d", who)["stdout"] == "0\n"
+    r = box.sh("exec 3>big; chmod 000 .; head -c 20000000 /dev/zero >&3; sleep 1000", who)
+    assert r["quota_exceeded"] is True
+    assert box.workspace(*who).stat().st_mode & 0o777 == 0
+
+
+def test_short_commands_together(start_box):
+    """Each ends before it is counted."""
+    b = start_box(env=BOX_ENV)
+    last = None
+    for n in range(100):
+        last = b.exec(f"fallocate -l 64M f{n}")
+        if last.status != 200:
+            break
+    assert (last.status, last.code) == (507, "quota_exceeded")
+    size = b.call("GET", "/v1/usage").json["bytes"]
+    assert size < 800 * MB, size
+    for e in b.call("GET", "/v1/list", path=".").json["entries"]:
+        assert b.call("DELETE", "/v1/path", path=e["name"]).status == 204
+    assert b.sh("echo on")["stdout"] == "on\n"
+
+
+MOVES = """
+import os
+os.makedirs("x/" + "/".join("d" * 60))
+deep = os.open("x/" + "/".join("d" * 40), os.O_RDONLY)
+os.mkdir("p", dir_fd=deep)
+os.mkdir("q", dir_fd=deep)
+for n in range(100):
+    os.makedirs(f"x/{'/'.join('d' * 40)}/p/m/{'/'.join('e' * 30)}", exist_ok=True)
+open("moving", "w").close()
+big = open("big", "wb")
+while True:
+    os.rename("p/m", "q/m", src_dir_fd=deep, dst_dir_fd=deep)
+    os.rename("q/m", "p/m", src_dir_fd=deep, dst_dir_fd=deep)
+    if os.fstat(big.fileno()).st_size < 64 << 20:
+        big.write(b"x" * 65536)
+"""
+
+
+def test_a_tree_that_keeps_moving(box, who):
+    """It can't be counted to its end, or it can: either way it is noticed."""
+    r = box.sh("exec /usr/bin/python3 -I -", who, stdin=MOVES, timeout=60)
+    assert r["quota_exceeded"] is True, r

@@ -121,7 +121,7 @@ static size_t source_read(struct conn *c, struct source *s)
     size_t want = ended && s->left < READ_ONCE ? s->left : READ_ONCE;
     ssize_t n;
     do
-        n = want > 0 ? read(s->pipe->fd, buf + s->ncarry, want) : 0;
+        n = want > 0 ? io_pipe_read(s->pipe->fd, buf + s->ncarry, want) : 0;
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN && !ended)
         return 0;

@@ -219,8 +219,8 @@ static void capture_read(struct capture *cap, size_t turn)
         if (!capture_room(cap))
             cap->truncated = true; /* no memory: kept as far as it went */
         bool keep = cap->len < cap->cap && !cap->truncated;
-        ssize_t n = keep ? read(fd, cap->buf + cap->len, cap->cap - cap->len)
-                         : read(fd, scratch, sizeof scratch);
+        ssize_t n = keep ? io_pipe_read(fd, cap->buf + cap->len, cap->cap - cap->len)
+                         : io_pipe_read(fd, scratch, sizeof scratch);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -255,7 +255,8 @@ static void feed_stdin(h2o_socket_t *sock, const char *err)
     struct exec_state *x = c->exec;
     (void)err;
     while (x->in_pos < x->in_len) {
-        ssize_t n = write(h2o_socket_get_fd(sock), x->in + x->in_pos, x->in_len - x->in_pos);
+        ssize_t n =
+            io_pipe_write(h2o_socket_get_fd(sock), x->in + x->in_pos, x->in_len - x->in_pos);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {

@@ -174,6 +174,9 @@ ssize_t io_recv(struct conn *c, void *p, size_t n);
 ssize_t io_refill(struct conn *c);
 ssize_t io_send(struct conn *c, const void *p, size_t n, bool more);
 ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
+/* Pipes that a cell made: as read and write, but never block, whatever the cell does to them. */
+ssize_t io_pipe_read(int fd, void *p, size_t n);
+ssize_t io_pipe_write(int fd, const void *p, size_t n);
 
 /* reply.c */
 /* Head with the body's length; type NULL: none. extra: more header lines with CRLF, or "". */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define TLS_RECORD 16384u
@@ -73,4 +74,31 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n)
     if (sent > 0)
         metrics_bytes(0, (uint64_t)sent);
     return sent;
+}
+
+/* ---- pipes ---- */
+
+/* That a pipe doesn't block is a flag of the open pipe, which the cell that made it may still hold
+ * and take away. So each call says it for itself, where the kernel can (pipes: Linux 6.4). */
+static bool cant(ssize_t r)
+{
+    return r < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ESPIPE);
+}
+
+ssize_t io_pipe_read(int fd, void *p, size_t n)
+{
+    static bool plain;
+    struct iovec v = {p, n};
+    ssize_t got = plain ? -1 : preadv2(fd, &v, 1, -1, RWF_NOWAIT);
+    plain = plain || cant(got);
+    return plain ? read(fd, p, n) : got;
+}
+
+ssize_t io_pipe_write(int fd, const void *p, size_t n)
+{
+    static bool plain;
+    struct iovec v = {(void *)(uintptr_t)p, n};
+    ssize_t put = plain ? -1 : pwritev2(fd, &v, 1, -1, RWF_NOWAIT);
+    plain = plain || cant(put);
+    return plain ? write(fd, p, n) : put;
 }

@@ -89,7 +89,7 @@ int place_bytes(struct conn *c)
 {
     struct parts_state *p = c->parts;
     while (p->npending > 0) {
-        ssize_t n = write(h2o_socket_get_fd(p->pipe), p->pending, p->npending);
+        ssize_t n = io_pipe_write(h2o_socket_get_fd(p->pipe), p->pending, p->npending);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)

@@ -54,7 +54,7 @@ static int fill(struct conn *c)
             return -1;
         return 1;
     }
-    ssize_t n = read(h2o_socket_get_fd(s->pipe), buf, sizeof buf);
+    ssize_t n = io_pipe_read(h2o_socket_get_fd(s->pipe), buf, sizeof buf);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0) {

@@ -97,7 +97,7 @@ static void commit(struct conn *c)
 static ssize_t to_pipe(struct conn *c, const char *p, size_t n)
 {
     for (;;) {
-        ssize_t w = write(h2o_socket_get_fd(c->upload->pipe), p, n);
+        ssize_t w = io_pipe_write(h2o_socket_get_fd(c->upload->pipe), p, n);
         if (w >= 0) {
             c->upload->sent += (uint64_t)w;
             return w;

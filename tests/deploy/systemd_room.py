@@ -48,6 +48,7 @@ for kind in box seat; do
     printf '[Service]\nStandardError=file:/run/%s.log\n' $kind >"etc/systemd/system/sallyport-$kind.service.d/room.conf"
 done
 printf '[Unit]\nWants=sallyport-box.socket sallyport-seat.socket\n' >etc/systemd/system/room.target
+eval "$BEFORE"
 pivot_root . mnt
 umount -l /mnt
 exec env -i container=room PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system \
@@ -62,13 +63,14 @@ def unified():
 
 
 class Room:
-    def __init__(self):
+    def __init__(self, before=""):
+        """before: shell, run in the room's root before systemd is."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-systemd-", dir="/run"))
         self.cgroup = unified() / self.folder.name
         self.cgroup.mkdir()
         self.said = open(self.folder.with_suffix(".log"), "w+b")
         env = {**os.environ, "ROOM": str(self.folder), "UNITS": str(ROOT / "deploy/systemd"),
-               "BINARY": str(names.BIN), "KEY": KEY}
+               "BINARY": str(names.BIN), "KEY": KEY, "BEFORE": before}
         self.outer = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--cgroup", "--uts", "--ipc",
              "bash", "-c", f'{BUILD}'], env=env, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,

@@ -136,3 +136,38 @@ def test_nothing_in_the_environment_of_others(room):
     assert mine
     for p in mine:
         assert KEY.encode() not in pathlib.Path(f"/proc/{p.pid}/environ").read_bytes()
+
+
+DROP_INS = """
+mkdir -p opt/tools
+printf '#!/bin/sh\\necho from tools\\n' >opt/tools/tool; chmod 755 opt/tools/tool
+chroot . install -d -o sallyport-box -g sallyport-box -m 0711 /srv/box
+printf '[Service]\\nBindReadOnlyPaths=/opt/tools\\nEnvironment=RUNBOX_ROOT=/srv/box\\nBindPaths=/srv/box\\n' \
+    >etc/systemd/system/sallyport-box.service.d/local.conf
+for kind in box seat; do cp "$UNITS/network.conf" "etc/systemd/system/sallyport-$kind.service.d/"; done
+"""
+
+
+def test_drop_ins():
+    """The page's: programs elsewhere, workspaces elsewhere, the host's network."""
+    page = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
+    for line in ("BindReadOnlyPaths=/opt/tools", "Environment=RUNBOX_ROOT=/srv/box", "BindPaths=/srv/box"):
+        assert f"`{line}`" in page and line in DROP_INS
+    r = Room(DROP_INS)
+    try:
+        r.wait_up()
+        script = "/opt/tools/tool; pwd; python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 0)); print(\"net\")'"
+        with r.conn("box") as c:
+            a = c.request("POST", "/v1/exec", json.dumps({"command": script}).encode(),
+                          [*AUTH, ("Content-Type", "application/json")])
+        said = a.json["stdout"].splitlines()
+        assert said[0] == "from tools" and said[1].startswith("/srv/box/workspaces/") and said[2] == "net", (a.json, r.log("box"))
+        with r.conn("seat") as c:
+            a = c.request("POST", "/execute", json.dumps({"command": script.split("; ", 2)[2]}).encode(),
+                          [("Content-Type", "application/json")])
+        assert a.json["stdout"] == "net\n", a.json
+    except BaseException:
+        print(r.log("box"), r.log(), r.status())
+        raise
+    finally:
+        r.close()

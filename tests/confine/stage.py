@@ -18,8 +18,8 @@ PROBE = BUILD / "tests" / "confine" / "probe"
 HOSTILE = BUILD / "tests" / "hostile" / "sallyport-hostile"
 TABLE = pathlib.Path(__file__).with_name("verdicts.txt")
 SANITIZED = b"__asan_init" in names.BIN.read_bytes()
-SANITIZER_MAY = ("daemon-affinity-get", "daemon-limit", "daemon-seen", "front-", "name-", "personality-", "prctl-mm",
-                 "readlink-", "stat-")
+SANITIZER_MAY = ("daemon-affinity-get", "daemon-limit", "daemon-seen", "front-", "huge-map", "merge-pages", "name-",
+                 "personality-", "prctl-mm", "readlink-", "stat-")
 LINE = re.compile(r"probe (\S+) (\S+)$", re.M)
 IPC_CREAT, IPC_RMID = 0o1000, 0
 ADD_KEY, KEYCTL, KEYCTL_SET_TIMEOUT, KEY_SPEC_USER_KEYRING = 248, 250, 15, -4  # of x86-64

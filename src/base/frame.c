@@ -7,24 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PAUSE_NS 10000000L
 
-#define DRAIN_MAX 4096 /* messages */
-
 /* What a control buffer needs for n descriptors, aligned as the kernel wants it. */
 union control {
     struct cmsghdr align;
-    char buf[CMSG_SPACE(SP_FRAME_FDS * sizeof(int))];
-};
-
-/* As many as the kernel lets one message have (its SCM_MAX_FD), so that none is closed unseen. */
-union many {
-    struct cmsghdr align;
-    char buf[CMSG_SPACE(253 * sizeof(int))];
+    /* One more than allowed, so that one too many is seen as such. */
+    char buf[CMSG_SPACE((SP_FRAME_FDS + 1) * sizeof(int))];
 };
 
 struct sp_chan_item {
@@ -46,19 +38,6 @@ void sp_pause(void)
 {
     const struct timespec t = {.tv_nsec = PAUSE_NS};
     (void)nanosleep(&t, NULL);
-}
-
-/* What came from a peer and isn't taken. The end of a TCP socket may have been told to wait for
- * minutes until its last bytes are read (SO_LINGER): by then it is us who would wait. */
-static void drop(int fd)
-{
-    const struct linger no = {0};
-    struct stat st;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode))
-        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof no);
-    close(fd);
 }
 
 int sp_frame_pair(int fds[2])
@@ -90,59 +69,12 @@ static void pop(struct sp_chan *c)
     free(it);
 }
 
-/* Moves the descriptors of m to the list of `room`; false when something else, or too many, came.
- */
-static bool collect(struct msghdr *m, int *fds, int room, int *count)
-{
-    bool ok = true;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
-            ok = false;
-            continue;
-        }
-        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-            if (*count < room) {
-                fds[(*count)++] = fd;
-            } else {
-                drop(fd);
-                ok = false;
-            }
-        }
-    }
-    return ok;
-}
-
-/* What nobody will read any more; else the kernel closes its descriptors with the socket. */
-static void drain(int fd)
-{
-    char byte;
-    union many ctl;
-    for (int i = 0; i < DRAIN_MAX; i++) {
-        struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr m = {.msg_iov = &iov,
-                           .msg_iovlen = 1,
-                           .msg_control = ctl.buf,
-                           .msg_controllen = sizeof ctl.buf};
-        ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-        int none = 0;
-        if (n >= 0) /* 0: the end, or a datagram without bytes */
-            (void)collect(&m, NULL, 0, &none);
-        else if (errno != EINTR && errno != ECONNRESET)
-            return;
-    }
-}
-
 void sp_chan_close(struct sp_chan *c)
 {
     while (c->head)
         pop(c);
-    if (c->fd >= 0) {
-        drain(c->fd);
+    if (c->fd >= 0)
         close(c->fd);
-    }
     c->fd = -1;
 }
 
@@ -245,6 +177,30 @@ int sp_chan_flush(struct sp_chan *c)
     return 0;
 }
 
+/* Moves the descriptors of m to f; false when something else, or too many, came. */
+static bool collect(struct msghdr *m, struct sp_frame *f)
+{
+    bool ok = true;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
+            ok = false;
+            continue;
+        }
+        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (f->nfds < SP_FRAME_FDS) {
+                f->fds[f->nfds++] = fd;
+            } else {
+                close(fd);
+                ok = false;
+            }
+        }
+    }
+    return ok;
+}
+
 int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
 {
     f->len = 0;
@@ -254,7 +210,7 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
     if (c->fd < 0)
         return -EPIPE;
 
-    union many ctl;
+    union control ctl;
     struct iovec iov = {.iov_base = f->data, .iov_len = sizeof f->data};
     struct msghdr m;
     ssize_t n;
@@ -283,8 +239,7 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
             return 0;
         return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
     }
-    bool ok =
-        collect(&m, f->fds, SP_FRAME_FDS, &f->nfds) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    bool ok = collect(&m, f) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
     if (ok && n > 0) {
         f->len = (size_t)n;
         return 1;
@@ -295,8 +250,7 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
 
 void sp_frame_close_fds(struct sp_frame *f)
 {
-    for (int i = 0; i < f->nfds; i++)
-        drop(f->fds[i]);
+    close_all(f->fds, f->nfds);
     for (int i = 0; i < SP_FRAME_FDS; i++)
         f->fds[i] = -1;
     f->nfds = 0;

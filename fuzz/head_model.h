@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKEN "[]!#$%&'*+.^_`|~0-9A-Za-z-]+"
+#define TOKEN "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 #define UNRESERVED "0-9A-Za-z._~-"
 #define SUB_DELIMS "!$&'()*+,;="
 #define PLACE "[/%:@" SUB_DELIMS UNRESERVED "]*"

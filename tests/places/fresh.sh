@@ -9,7 +9,6 @@ cd "$(dirname "$0")/../.."
 mkdir -p "$1"
 root=$(cd "$1" && pwd)/fresh
 shift
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rm -rf "$root"
 mmdebstrap --quiet --variant=apt bookworm "$root"
 git clone --quiet --no-local . "$root/src"
@@ -34,15 +33,17 @@ inside() {
 # Until it answers /healthz: seconds.
 serve() {
     begun=$(date +%s)
-    inside SANDBOX_PORT="$port" ./dev run >"$root.log" 2>&1 &
+    inside SANDBOX_PORT=0 ./dev run >"$root.log" 2>&1 &
     daemon=$!
     trap 'kill -KILL $daemon 2>/dev/null' EXIT
-    until curl -sf -o /dev/null "http://127.0.0.1:$port/healthz"; do
+    url=""
+    until [ -n "$url" ] && curl -sf -o /dev/null "$url/healthz"; do
         kill -0 $daemon 2>/dev/null || { tail -n 30 "$root.log" >&2; exit 1; }
         sleep 0.2
+        url=$(sed -n 's/.* listening on \(http:.*\)/\1/p' "$root.log")
     done
     echo "$1: $(($(date +%s) - begun)) s until it serves"
-    curl -sf "http://127.0.0.1:$port/execute" -H 'Content-Type: application/json' -d '{"command":"id -u; pwd"}'
+    curl -sf "$url/execute" -H 'Content-Type: application/json' -d '{"command":"id -u; pwd"}'
     echo
     kill -KILL $daemon
     wait $daemon 2>/dev/null || :

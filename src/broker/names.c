@@ -127,7 +127,8 @@ static bool on_answer(struct box *x, const struct sp_msg *m, uint64_t now)
         if (x->b->slot[i].used && x->work[i].asked == m->id)
             s = &x->b->slot[i];
     if (s == NULL)
-        return true; /* nobody waits for it any more */
+        /* Nobody waits for it any more. Was it never asked, then another's is unanswered. */
+        return (int32_t)(m->id - x->last_id) <= 0;
     if (!answer_ok(x, s, m))
         return false;
     struct box_work *w = box_work(x, s);

@@ -19,6 +19,7 @@ struct sp_frame {
     size_t len;
     int fds[SP_FRAME_FDS]; /* -1 where none; owned by the receiver, all close-on-exec */
     int nfds;
+    bool wary; /* came by such a channel */
     uint8_t data[SP_FRAME_MAX];
 };
 
@@ -28,11 +29,17 @@ struct sp_chan {
     struct sp_chan_item *head, *tail;
     size_t queued;
     unsigned queued_fds, max_fds; /* descriptors in the queue, and how many may be */
+    bool wary;                    /* see sp_chan_init_wary */
 };
 
 /* A connected pair, nonblocking and close-on-exec. 0 or -errno. */
 int sp_frame_pair(int fds[2]);
 void sp_chan_init(struct sp_chan *c, int fd);
+/* The same, to a role that may be an attacker's: a socket that it sends and that isn't taken is
+ * closed without waiting for its peer (SO_LINGER, socket(7)), and so is one left unread at the
+ * channel's end. Needs setsockopt, which front and registry don't have, and whose peers are the
+ * broker and main. */
+void sp_chan_init_wary(struct sp_chan *c, int fd);
 /* Closes the socket, frees the queue and closes descriptors queued in it. */
 void sp_chan_close(struct sp_chan *c);
 /* Sends or queues a copy. Takes ownership of fds[0..nfds) in every case (closes them

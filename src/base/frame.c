@@ -7,16 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PAUSE_NS 10000000L
 
+#define DRAIN_MAX 4096 /* messages */
+
 /* What a control buffer needs for n descriptors, aligned as the kernel wants it. */
 union control {
     struct cmsghdr align;
-    /* One more than allowed, so that one too many is seen as such. */
-    char buf[CMSG_SPACE((SP_FRAME_FDS + 1) * sizeof(int))];
+    char buf[CMSG_SPACE(SP_FRAME_FDS * sizeof(int))];
+};
+
+/* As many as the kernel lets one message have (its SCM_MAX_FD), so that none is closed unseen. */
+union many {
+    struct cmsghdr align;
+    char buf[CMSG_SPACE(253 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 struct sp_chan_item {
@@ -40,6 +48,19 @@ void sp_pause(void)
     (void)nanosleep(&t, NULL);
 }
 
+/* What came from a peer and isn't taken. The end of a TCP socket may have been told to wait for
+ * minutes until its last bytes are read (SO_LINGER): by then it is us who would wait. */
+static void drop(int fd, bool wary)
+{
+    const struct linger no = {0};
+    struct stat st;
+    if (fd < 0)
+        return;
+    if (wary && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode))
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof no);
+    close(fd);
+}
+
 int sp_frame_pair(int fds[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
@@ -57,6 +78,12 @@ void sp_chan_init(struct sp_chan *c, int fd)
     *c = (struct sp_chan){.fd = fd, .max_fds = SP_CHAN_QUEUE_FDS};
 }
 
+void sp_chan_init_wary(struct sp_chan *c, int fd)
+{
+    sp_chan_init(c, fd);
+    c->wary = true;
+}
+
 static void pop(struct sp_chan *c)
 {
     struct sp_chan_item *it = c->head;
@@ -69,12 +96,65 @@ static void pop(struct sp_chan *c)
     free(it);
 }
 
+/* Moves the descriptors of m to the list of `room`; false when something else, or too many, came.
+ */
+static bool collect(struct msghdr *m, bool wary, int *fds, int room, int *count)
+{
+    bool ok = true;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
+            ok = false;
+            continue;
+        }
+        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (*count < room) {
+                fds[(*count)++] = fd;
+            } else {
+                drop(fd, wary);
+                ok = false;
+            }
+        }
+    }
+    return ok;
+}
+
+/* What nobody will read any more; else the kernel closes its descriptors with the socket. A
+ * datagram may be empty, and the end reads like one: but what was sent comes with its sender's
+ * credentials. */
+static void drain(int fd)
+{
+    const int on = 1;
+    char byte;
+    union many ctl;
+    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+        return;
+    for (int i = 0; i < DRAIN_MAX; i++) {
+        struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = ctl.buf,
+                           .msg_controllen = sizeof ctl.buf};
+        ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        int none = 0;
+        if (n > 0 || (n == 0 && m.msg_controllen > 0))
+            (void)collect(&m, true, NULL, 0, &none);
+        else if (n == 0 || (errno != EINTR && errno != ECONNRESET))
+            return;
+    }
+}
+
 void sp_chan_close(struct sp_chan *c)
 {
     while (c->head)
         pop(c);
-    if (c->fd >= 0)
+    if (c->fd >= 0) {
+        if (c->wary)
+            drain(c->fd);
         close(c->fd);
+    }
     c->fd = -1;
 }
 
@@ -177,40 +257,17 @@ int sp_chan_flush(struct sp_chan *c)
     return 0;
 }
 
-/* Moves the descriptors of m to f; false when something else, or too many, came. */
-static bool collect(struct msghdr *m, struct sp_frame *f)
-{
-    bool ok = true;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
-            ok = false;
-            continue;
-        }
-        size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-            if (f->nfds < SP_FRAME_FDS) {
-                f->fds[f->nfds++] = fd;
-            } else {
-                close(fd);
-                ok = false;
-            }
-        }
-    }
-    return ok;
-}
-
 int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
 {
     f->len = 0;
     f->nfds = 0;
+    f->wary = c->wary;
     for (int i = 0; i < SP_FRAME_FDS; i++)
         f->fds[i] = -1;
     if (c->fd < 0)
         return -EPIPE;
 
-    union control ctl;
+    union many ctl;
     struct iovec iov = {.iov_base = f->data, .iov_len = sizeof f->data};
     struct msghdr m;
     ssize_t n;
@@ -239,7 +296,8 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
             return 0;
         return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
     }
-    bool ok = collect(&m, f) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    bool ok = collect(&m, c->wary, f->fds, SP_FRAME_FDS, &f->nfds) &&
+              !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
     if (ok && n > 0) {
         f->len = (size_t)n;
         return 1;
@@ -250,7 +308,8 @@ int sp_chan_recv(struct sp_chan *c, struct sp_frame *f)
 
 void sp_frame_close_fds(struct sp_frame *f)
 {
-    close_all(f->fds, f->nfds);
+    for (int i = 0; i < f->nfds; i++)
+        drop(f->fds[i], f->wary);
     for (int i = 0; i < SP_FRAME_FDS; i++)
         f->fds[i] = -1;
     f->nfds = 0;

@@ -9,7 +9,7 @@
 
 void broker_cell_new(struct broker *b, struct slot *s, int fd, uint64_t now)
 {
-    sp_chan_init(&s->cell, fd);
+    sp_chan_init_wary(&s->cell, fd);
     s->cell_up = false;
     s->cell_breach = NULL;
     queue_flush(b, s);

@@ -45,7 +45,7 @@ void broker_front_gone(struct broker *b, uint64_t now)
 void broker_front_new(struct broker *b, int fd, uint64_t now)
 {
     broker_front_gone(b, now);
-    sp_chan_init(&b->front, fd);
+    sp_chan_init_wary(&b->front, fd);
     b->front.max_fds = b->front_fds;
 }
 

@@ -110,7 +110,7 @@ int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64
     struct sp_chan chan;
     const struct sp_msg m = {
         .op = SP_OP_ADOPT, .key = {(const char *)s->key, SP_KEY_LEN}, .uid = uid};
-    sp_chan_init(&chan, one.fd);
+    sp_chan_init_wary(&chan, one.fd);
     drop(p, 0);
     p->due = now;
     p->latest = now + LATEST_MS;

@@ -156,7 +156,7 @@ static int start(struct child *c, const struct sp_fdmap *extra, int nextra,
         sp_log(SP_LOG_ERROR, "can't start the %s: %s", c->name, strerror(-pid));
         return pid;
     }
-    sp_chan_init(&c->chan, pair[0]);
+    sp_chan_init_wary(&c->chan, pair[0]);
     c->pid = pid;
     c->up = false;
     c->started = main_now_ms();

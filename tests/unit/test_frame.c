@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -269,6 +270,86 @@ START_TEST(last_words)
 }
 END_TEST
 
+/* A TCP socket whose close waits ten minutes for a peer that doesn't read. */
+static int lingering(int *peer)
+{
+    static char bytes[65536];
+    const struct linger wait = {1, 600};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(l, (const struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(l, 1), 0);
+    ck_assert_int_eq(getsockname(l, (struct sockaddr *)&at, &len), 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    *peer = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(*peer, 0);
+    while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof wait), 0);
+    close(l);
+    return fd;
+}
+
+/* 0: in a frame that is dropped; 1: one of too many; 2: never received; 3: so, and behind an empty
+ * datagram. Check ends a test that hangs. */
+static void wait_for_nobody(int how)
+{
+    union {
+        struct cmsghdr align;
+        char buf[CMSG_SPACE(20 * sizeof(int))];
+    } ctl = {0};
+    int peer, fd = lingering(&peer), n = how == 1 ? 20 : 1, fds[20];
+    struct iovec iov = {.iov_base = (char[]){"x"}, .iov_len = 1};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf};
+    pair();
+    b.wary = true;
+    if (how == 3)
+        ck_assert_int_eq(send(a.fd, "", 0, 0), 0);
+    for (int i = 0; i < n; i++)
+        fds[i] = fd;
+    m.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
+    ctl.align.cmsg_level = SOL_SOCKET;
+    ctl.align.cmsg_type = SCM_RIGHTS;
+    ctl.align.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+    memcpy(CMSG_DATA(&ctl.align), fds, (size_t)n * sizeof(int));
+    ck_assert_int_eq(sendmsg(a.fd, &m, 0), 1);
+    close(fd); /* not the last: it is on its way */
+    if (how == 0)
+        ck_assert_int_eq(sp_chan_recv(&b, &frame), 1);
+    if (how == 1)
+        ck_assert_int_eq(sp_chan_recv(&b, &frame), -EPROTO);
+    if (how < 2)
+        sp_frame_close_fds(&frame);
+    sp_chan_close(&b);
+    close(peer);
+}
+
+START_TEST(lingering_in_a_frame)
+{
+    wait_for_nobody(0);
+}
+END_TEST
+
+START_TEST(lingering_one_of_too_many)
+{
+    wait_for_nobody(1);
+}
+END_TEST
+
+START_TEST(lingering_unread)
+{
+    wait_for_nobody(2);
+}
+END_TEST
+
+START_TEST(lingering_behind_nothing)
+{
+    wait_for_nobody(3);
+}
+END_TEST
+
 /* Descriptors of a queue are bounded, too: a peer that doesn't read can't use up ours. */
 START_TEST(queued_descriptors)
 {
@@ -295,4 +376,6 @@ START_TEST(queued_descriptors)
 END_TEST
 
 UNIT_MAIN("frame", all_sizes, descriptors, send_takes_on_failure, hostile_peer, no_descriptor_left,
-          credentials_refused, queue, queue_closed, last_words, queued_descriptors)
+          credentials_refused, queue, queue_closed, last_words, queued_descriptors,
+          lingering_in_a_frame, lingering_one_of_too_many, lingering_unread,
+          lingering_behind_nothing)

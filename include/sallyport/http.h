@@ -88,6 +88,8 @@ bool sp_http_date_parse(struct sp_slice s, int64_t *t);
 bool sp_etag_listed(struct sp_slice list, struct sp_slice etag, bool weak);
 /* The list is exactly one strong tag: its inside; else p NULL. */
 struct sp_slice sp_etag_single(struct sp_slice list);
+/* No Content-Encoding, or "identity" in any case. */
+bool sp_no_coding(const struct sp_head *h);
 /* RFC 9110 13.2.2 for GET/HEAD: 0 go on, 304, or 412. *use_range: If-Range lets Range count. */
 int sp_conditions(const struct sp_head *h, struct sp_slice etag, int64_t mtime, bool *use_range);
 

@@ -130,6 +130,15 @@ static int place(const struct sp_workspace *w, struct sp_put *p, enum sp_err *e,
     return err == -EEXIST ? -EAGAIN : err;
 }
 
+/* Of its path: as many folders and one file may be new. */
+static uint64_t components(const struct sp_put *p)
+{
+    uint64_t n = 1;
+    for (size_t i = 0; i < p->path_len; i++)
+        n += p->path[i] == '/';
+    return n;
+}
+
 enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64_t size,
                           struct sp_result *r)
 {
@@ -150,7 +159,7 @@ enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64
         st = (struct stat){.st_size = (off_t)size};         /* a tag that fits no file's state */
     pthread_mutex_unlock(&turn);
     if (err == 0 && e == SP_OK) {
-        sp_quota_keep(p->quota, p->taken);
+        sp_quota_keep(p->quota, p->taken, (uint64_t)st.st_blocks * 512u, components(p));
         p->taken = 0;
     }
     sp_put_drop(p);

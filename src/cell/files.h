@@ -49,6 +49,8 @@ void sp_file_stat(struct sp_result *r, const struct stat *st);
 void sp_file_etag(char out[SP_ETAG_MAX], const struct stat *st);
 
 #define SP_LIST_MAX 100000u
+/* Of its JSON, which is in memory; ordinary names need 15 MiB. */
+#define SP_LIST_BYTES (64u << 20)
 /* The JSON of docs/api.md for the folder dir, in a sealed memfd. 0 with r->fd and r->size, or
  * -errno. max: entries at most. */
 int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r);

@@ -70,6 +70,7 @@ struct listing {
     struct sp_out *o; /* of who writes, see `written` */
     int dir;
     bool first;            /* nothing was written yet */
+    bool full;             /* SP_LIST_BYTES would be exceeded */
     size_t taken, written; /* chunks */
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -101,7 +102,7 @@ static void *work(void *arg)
     struct sp_out mine = {.fd = -1, .cap = CHUNK * SP_ENTRY_MAX};
     mine.buf = malloc(mine.cap); /* few of its pages are ever touched */
     pthread_mutex_lock(&l->lock);
-    while (mine.buf != NULL && l->o->err == 0 && l->taken * CHUNK < l->names->count) {
+    while (mine.buf != NULL && l->o->err == 0 && !l->full && l->taken * CHUNK < l->names->count) {
         size_t chunk = l->taken++;
         pthread_mutex_unlock(&l->lock);
         mine.n = 0;
@@ -109,6 +110,10 @@ static void *work(void *arg)
         pthread_mutex_lock(&l->lock);
         while (l->written != chunk)
             pthread_cond_wait(&l->turn, &l->lock);
+        if (l->full || l->o->total + l->o->n + mine.n > SP_LIST_BYTES) {
+            l->full = true; /* the later chunks, too: what is listed has no holes */
+            mine.n = 0;
+        }
         size_t comma = l->first && mine.n > 0 ? 1 : 0;
         l->first = l->first && mine.n == 0;
         sp_out_bytes(l->o, mine.buf + comma, mine.n - comma);
@@ -151,7 +156,7 @@ static void put_all(struct sp_out *o, int dir, const struct sp_names *s, bool tr
         pthread_join(other, NULL);
     pthread_cond_destroy(&l.turn);
     pthread_mutex_destroy(&l.lock);
-    sp_out_text(o, truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
+    sp_out_text(o, truncated || l.full ? "],\"truncated\":true}" : "],\"truncated\":false}");
     sp_out_flush(o);
 }
 
@@ -191,7 +196,8 @@ static int tree_entry(struct tree *t, const struct sp_entry *e)
     struct stat st;
     char name[NAME_MAX + 1];
     size_t n = strlen(e->name);
-    if (t->count == t->max || n > NAME_MAX || n + 2 > sizeof t->path - t->len) {
+    if (t->count == t->max || t->o->total + t->o->n > SP_LIST_BYTES || n > NAME_MAX ||
+        n + 2 > sizeof t->path - t->len) {
         t->truncated = true;
         return 0;
     }

@@ -8,6 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+/* What folders take isn't added up: so it is counted again once there may be so many new ones, and
+ * one to sixteen of those that there were. */
+#define ADDED_MIN 1024u
+#define ADDED_PART 16u
+
 void sp_quota_init(struct sp_quota *q, uint64_t limit)
 {
     memset(q, 0, sizeof *q);
@@ -28,12 +33,15 @@ enum sp_err sp_quota_count(struct sp_quota *q, const struct sp_workspace *w)
     uint64_t begun = thread_ns();
     pthread_mutex_lock(&q->lock);
     q->stale = false; /* what changes from here on makes it so again */
+    uint64_t added = q->added;
     pthread_mutex_unlock(&q->lock);
     enum sp_err e = sp_file_usage(w, "", 0, &r);
     pthread_mutex_lock(&q->lock);
     if (e == SP_OK) {
         q->known = true;
         q->used = r.size;
+        q->entries = r.entries;
+        q->added -= added < q->added ? added : q->added; /* two may count at a time */
     } else {
         q->stale = true;
     }
@@ -69,9 +77,9 @@ enum sp_err sp_quota_room(struct sp_quota *q, const struct sp_workspace *w)
         return SP_OK;
     enum sp_err e = SP_OK;
     pthread_mutex_lock(&q->lock);
-    bool known = q->known;
+    bool count = !q->known || q->added > ADDED_MIN + q->entries / ADDED_PART;
     pthread_mutex_unlock(&q->lock);
-    if (!known)
+    if (count)
         e = sp_quota_count(q, w);
     if (e != SP_OK)
         return e;
@@ -98,13 +106,14 @@ void sp_quota_give(struct sp_quota *q, uint64_t n)
 }
 
 /* What it replaced isn't known: the next refusal counts. */
-void sp_quota_keep(struct sp_quota *q, uint64_t n)
+void sp_quota_keep(struct sp_quota *q, uint64_t n, uint64_t on_disk, uint64_t added)
 {
     if (q == NULL || q->limit == 0)
         return;
     pthread_mutex_lock(&q->lock);
     q->pending -= n < q->pending ? n : q->pending;
-    q->used += n;
+    q->used += on_disk > n ? on_disk : n;
+    q->added += added;
     q->stale = true;
     pthread_mutex_unlock(&q->lock);
 }

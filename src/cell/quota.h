@@ -17,6 +17,8 @@ struct sp_quota {
     bool stale;          /* something else than an upload changed the tree since */
     uint64_t used;       /* on disk */
     uint64_t pending;    /* of uploads that aren't at their place yet */
+    uint64_t entries;    /* at the last count */
+    uint64_t added;      /* since then, files and folders that uploads may have made */
     uint64_t cost_ns;    /* processor time of the last count */
     uint64_t counted_ns; /* when it ended */
 };
@@ -28,9 +30,10 @@ enum sp_err sp_quota_count(struct sp_quota *q, const struct sp_workspace *w);
 enum sp_err sp_quota_room(struct sp_quota *q, const struct sp_workspace *w);
 /* An upload got n bytes more. False: too much; they count until they are given back. */
 bool sp_quota_take(struct sp_quota *q, const struct sp_workspace *w, uint64_t n);
-/* An upload's n bytes are gone, or at their place. */
+/* An upload's n bytes are gone, or at their place: in on_disk bytes there, with `added` entries at
+ * most. */
 void sp_quota_give(struct sp_quota *q, uint64_t n);
-void sp_quota_keep(struct sp_quota *q, uint64_t n);
+void sp_quota_keep(struct sp_quota *q, uint64_t n, uint64_t on_disk, uint64_t added);
 /* A command ran. */
 void sp_quota_changed(struct sp_quota *q);
 /* Something was removed: counts where that may have made room for commands. */

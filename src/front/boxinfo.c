@@ -50,7 +50,6 @@ void box_log(struct conn *c, int status)
                                      .bytes = c->bytes_out,
                                      .duration_us = metrics_now_us() - c->began_us};
     sp_log_request(&r);
-    c->bytes_out = 0;
 }
 
 static bool plain(struct conn *c)

@@ -75,10 +75,13 @@ static bool is_multipart(const struct conn *c)
 
 static void multipart(struct conn *c, enum parts_kind kind)
 {
-    if (c->head.has_content_range)
-        reply_error(c, SP_E_BAD_REQUEST, NULL);
-    else if (c->head.content_encoding.p != NULL)
-        reply_error(c, SP_E_BAD_MEDIA_TYPE, NULL);
+    struct sp_msg terms = {.flags = 0};
+    bool condition = c->head.if_match.p != NULL || c->head.if_none_match.p != NULL;
+    enum sp_err e = upload_terms(&c->head, &terms);
+    if (kind != PARTS_FILE && condition) /* of which file? */
+        e = SP_E_BAD_REQUEST;
+    if (e != SP_OK)
+        reply_error(c, e, NULL);
     else
         parts_begin(c, kind);
 }

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -40,10 +39,10 @@ void conn_progress(struct conn *c, size_t n)
         conn_clock(c, CLOCK_STALL);
 }
 
-static bool hung_up(int fd)
+/* Work that is somebody else's, too, or that would be half done. */
+static bool goes_on_alone(const struct conn *c)
 {
-    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    return c->probe || parts_placing(c);
 }
 
 static void on_timer(h2o_timeout_entry_t *entry)
@@ -51,13 +50,18 @@ static void on_timer(h2o_timeout_entry_t *entry)
     struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, timer, entry);
     enum conn_clock clock = c->clock;
     c->clock = CLOCK_NONE;
+    bool sends = c->state == CONN_SEND || c->state == CONN_STREAM;
+    if (clock == CLOCK_STALL && sends && io_newly_taken(c) >= (int64_t)PROGRESS_BYTES) {
+        conn_clock(c, CLOCK_STALL);
+        return;
+    }
     if (clock == CLOCK_HEAD || clock == CLOCK_IDLE || clock == CLOCK_STALL)
         metrics_timeout(clock == CLOCK_HEAD   ? WAIT_HEAD
                         : clock == CLOCK_IDLE ? WAIT_IDLE
                                               : WAIT_STALL);
     if (clock == CLOCK_HANGUP) {
         /* Input is full or ended, so the loop can't tell us that the client left. */
-        if (hung_up(c->fd))
+        if (!goes_on_alone(c) && io_hung_up(c))
             conn_close(c);
         else
             conn_clock(c, CLOCK_HANGUP);
@@ -127,7 +131,8 @@ static void pause_accept(const char *why)
 void conn_accept(h2o_socket_t *listener)
 {
     for (int i = 0; i < ACCEPT_BATCH; i++) {
-        if (front.nconns >= front.max_conns && !close_oldest_idle()) {
+        const bool full = front.nconns >= front.max_conns;
+        if (full && h2o_linklist_is_empty(&front.clocks[CLOCK_IDLE]._entries)) {
             pause_accept("the limit");
             return;
         }
@@ -143,6 +148,8 @@ void conn_accept(h2o_socket_t *listener)
             }
             return;
         }
+        if (full) /* now that somebody is there to have the place */
+            (void)close_oldest_idle();
         conn_new(fd, listener->data != NULL);
     }
 }
@@ -203,7 +210,13 @@ bool conn_send_continue(struct conn *c)
 static void read_ahead(struct conn *c)
 {
     ssize_t n = conn_recv(c, FRONT_IN_MAX);
-    if (n == -2 || (n == 0 && (c->state == CONN_EXEC || c->op == SP_OP_EXEC))) {
+    bool left = n == -2 || (n == 0 && (c->state == CONN_EXEC || c->op == SP_OP_EXEC));
+    if (left && goes_on_alone(c)) {
+        c->eof = true;
+        conn_read_on(c, false);
+        return;
+    }
+    if (left) {
         conn_close(c);
         return;
     }
@@ -336,6 +349,7 @@ static void free_request(struct conn *c)
         close(c->file);
     c->file = -1;
     c->file_pos = c->file_left = 0;
+    c->bytes_out = 0;
     c->fill = NULL;
 }
 

@@ -35,8 +35,7 @@ struct events {
     bool ended;    /* the command is dead */
     bool last;     /* the last event is in the buffer */
     h2o_timeout_entry_t beat, stall;
-    uint64_t sent;   /* by us to the socket */
-    int64_t reached; /* of that the client's side had taken, when the stall clock was set */
+    int64_t reached; /* io_taken when the stall clock was set */
 };
 
 /* ---- what goes out ---- */
@@ -174,20 +173,10 @@ static void watch_pipes(struct events *ev, bool on)
 
 /* ---- the client's pace ---- */
 
-/* Sent bytes that the client's side has taken. The socket may hold megabytes, and tells us of room
- * only when a good part of it is free: a slow client would look like one that stopped. */
-static int64_t taken(const struct events *ev)
-{
-    int queued = 0;
-    if (ioctl(ev->conn->fd, TIOCOUTQ, &queued) != 0)
-        queued = 0;
-    return (int64_t)ev->sent - queued;
-}
-
 static void on_stall(h2o_timeout_entry_t *entry)
 {
     struct events *ev = H2O_STRUCT_FROM_MEMBER(struct events, stall, entry);
-    int64_t now = taken(ev);
+    int64_t now = io_taken(ev->conn);
     if (now - ev->reached < STALL_PROGRESS) {
         conn_close(ev->conn); /* as if it had left: the command is killed */
         return;
@@ -200,7 +189,7 @@ static void stall_clock(struct events *ev, bool on)
 {
     bool is_on = h2o_timeout_is_linked(&ev->stall);
     if (on && !is_on) {
-        ev->reached = taken(ev);
+        ev->reached = io_taken(ev->conn);
         h2o_timeout_link(front.loop, &front.clocks[CLOCK_STALL], &ev->stall);
     } else if (!on && is_on) {
         h2o_timeout_unlink(&ev->stall);
@@ -218,21 +207,11 @@ static void on_beat(h2o_timeout_entry_t *entry)
         events_pump(c);
 }
 
-/* 1 all out, 0 the socket is full, -1 broken. */
-static int flush(struct conn *c)
-{
-    struct events *ev = c->exec->ev;
-    size_t before = c->out_len - c->out_pos;
-    int r = reply_flush(c);
-    ev->sent += before - (c->out_len - c->out_pos);
-    return r;
-}
-
 void events_pump(struct conn *c)
 {
     struct events *ev = c->exec->ev;
     for (size_t turn = 0;;) {
-        int r = flush(c);
+        int r = reply_flush(c);
         if (r < 0) {
             conn_close(c);
             return;

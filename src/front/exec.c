@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define CAPTURE_FIRST 4096u
+#define BODY_TURN (1u << 20)    /* bytes of chunks, which may hold hardly any data */
 #define CAPTURE_TURN (1u << 20) /* bytes read of one pipe before others get their turn */
 
 static char scratch[65536]; /* where bytes over the limit go */
@@ -85,7 +86,7 @@ static int read_plain(struct conn *c)
 
 static int read_chunked(struct conn *c)
 {
-    for (;;) {
+    for (size_t turn = 0;;) {
         while (c->body_pos < c->in_len) {
             const char *data;
             size_t used, dn;
@@ -103,9 +104,12 @@ static int read_chunked(struct conn *c)
             if (used == 0 && dn == 0)
                 break;
         }
+        if (turn >= BODY_TURN) /* all that is here is used: the loop tells us of more */
+            return 0;
         ssize_t n = io_refill(c);
         if (n <= 0)
             return (int)n;
+        turn += (size_t)n;
     }
 }
 

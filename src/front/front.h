@@ -78,6 +78,8 @@ struct upload_state {
     h2o_socket_t *pipe; /* NULL before READY and after the last byte */
     uint64_t sent;
     struct sp_chunk chunk;
+    size_t ready, ready_at; /* bytes out of their chunks, in the connection's buffer, and where */
+    bool last;              /* they are the last ones */
     bool pipe_gone, committed;
 };
 
@@ -105,6 +107,8 @@ struct conn {
     uint64_t body_left;  /* with Content-Length: body bytes not yet consumed */
     bool close_after, unread_body, http_head;
     size_t moved;            /* bytes since the stall clock was last set */
+    uint64_t sent;           /* bytes, by this connection */
+    int64_t reached;         /* io_taken when it was last looked at */
     enum metrics_route kind; /* what the request counts as */
     uint64_t began_us;       /* when the request's head was whole; 0: no request */
 
@@ -177,6 +181,14 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
 /* Pipes that a cell made: as read and write, but never block, whatever the cell does to them. */
 ssize_t io_pipe_read(int fd, void *p, size_t n);
 ssize_t io_pipe_write(int fd, const void *p, size_t n);
+/* Bytes that the client's side has taken; in TLS somewhat less.
+ * The socket may hold megabytes, and has room for us only once a good part is gone: a slow client
+ * would look like one that stopped. */
+int64_t io_taken(const struct conn *c);
+int64_t io_newly_taken(struct conn *c); /* since the last such call */
+/* The client left. One that closed its side alone may still wait for an answer, but not for a
+ * command's. */
+bool io_hung_up(const struct conn *c);
 
 /* reply.c */
 /* Head with the body's length; type NULL: none. extra: more header lines with CRLF, or "". */
@@ -243,6 +255,8 @@ void events_free(struct exec_state *x);
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir);
 void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
 void upload_begin(struct conn *c);
+/* What a body that becomes files may ask by its head, into m: conditions, coding, range. */
+enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m);
 void upload_pump(struct conn *c);
 void upload_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
 void upload_free(struct conn *c);
@@ -258,6 +272,8 @@ void parts_pump(struct conn *c);
 void parts_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f); /* place.c */
 void parts_cancel(struct conn *c); /* gives up what isn't at its place; place.c */
 void parts_free(struct conn *c);
+/* The body was whole and good: from here on all its files are placed, whoever is left to hear. */
+bool parts_placing(const struct conn *c);
 
 /* stream.c */
 void stream_pump(struct conn *c);

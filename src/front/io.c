@@ -3,7 +3,9 @@
 #include "tls.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -39,6 +41,14 @@ ssize_t io_refill(struct conn *c)
     return n;
 }
 
+static void count_sent(struct conn *c, ssize_t n)
+{
+    if (n <= 0)
+        return;
+    c->sent += (uint64_t)n;
+    metrics_bytes(0, (uint64_t)n);
+}
+
 ssize_t io_send(struct conn *c, const void *p, size_t n, bool more)
 {
     ssize_t sent;
@@ -46,8 +56,7 @@ ssize_t io_send(struct conn *c, const void *p, size_t n, bool more)
         sent = c->tls != NULL ? tls_send(c, p, n)
                               : send(c->fd, p, n, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     while (sent < 0 && errno == EINTR);
-    if (sent > 0)
-        metrics_bytes(0, (uint64_t)sent);
+    count_sent(c, sent);
     return sent;
 }
 
@@ -71,9 +80,32 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n)
     do
         sent = sendfile(c->fd, fd, &off, n);
     while (sent < 0 && errno == EINTR);
-    if (sent > 0)
-        metrics_bytes(0, (uint64_t)sent);
+    count_sent(c, sent);
     return sent;
+}
+
+int64_t io_taken(const struct conn *c)
+{
+    int queued = 0;
+    if (ioctl(c->fd, TIOCOUTQ, &queued) != 0)
+        queued = 0;
+    return (int64_t)c->sent - queued;
+}
+
+bool io_hung_up(const struct conn *c)
+{
+    bool command = c->state == CONN_EXEC || c->op == SP_OP_EXEC;
+    struct pollfd p = {.fd = c->fd, .events = command ? POLLRDHUP : 0};
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* What went into the socket before the clock was set counts as well: a client that stops has up to
+ * two periods. */
+int64_t io_newly_taken(struct conn *c)
+{
+    int64_t now = io_taken(c), more = now - c->reached;
+    c->reached = now;
+    return more;
 }
 
 /* ---- pipes ---- */

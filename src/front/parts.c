@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TURN (4u << 20) /* bytes, then the other connections get theirs */
+#define STEP_COST 32u   /* what an event counts, in bytes: a body may have one for each byte */
 
 /* ---- the body ---- */
 
@@ -114,15 +115,19 @@ static bool part_bytes(struct conn *c, const char *data, size_t n)
     struct parts_state *p = c->parts;
     if (p->in_request)
         return exec_body_append(c, data, n);
-    p->pending = data;
-    p->npending = n;
+    if (p->npending == 0)
+        p->pending = p->out;
+    size_t used = (size_t)(p->pending - p->out) + p->npending;
+    if (n > sizeof p->out - used)
+        return refuse(c, SP_E_INTERNAL, NULL); /* can't be: see parts.h */
+    memcpy(p->out + used, data, n);
+    p->npending += n;
     return true;
 }
 
 static void part_ends(struct conn *c)
 {
-    if (!c->parts->in_request)
-        place_end(c);
+    c->parts->part_over = !c->parts->in_request;
     c->parts->in_request = false;
 }
 
@@ -189,7 +194,7 @@ void parts_pump(struct conn *c)
     struct parts_state *p = c->parts;
     size_t turn = 0;
     while (c->state == CONN_PARTS && !p->waiting && !p->lost) {
-        if (p->npending > 0) {
+        if (p->npending > 0 && (p->part_over || p->pos == p->len)) {
             size_t before = p->npending;
             int r = place_bytes(c);
             if (r < 0)
@@ -201,6 +206,12 @@ void parts_pump(struct conn *c)
             }
             continue;
         }
+        if (p->part_over) {
+            p->part_over = false;
+            place_end(c);
+            continue;
+        }
+        turn += STEP_COST;
         if (!have_input(c) || !step(c))
             return;
     }
@@ -217,7 +228,8 @@ void parts_begin(struct conn *c, enum parts_kind kind)
     c->parts = p;
     p->kind = kind;
     sp_chunk_init(&p->chunk);
-    enum sp_mp_error e = sp_multipart_init(&p->mp, c->head.content_type, PARTS_MAX);
+    enum sp_mp_error e = sp_multipart_init(&p->mp, c->head.content_type,
+                                           kind == PARTS_EXEC ? PARTS_MAX + 1 : PARTS_MAX);
     if (e != SP_MP_OK) {
         reply_error(c, e == SP_MP_E_TYPE ? SP_E_BAD_MEDIA_TYPE : SP_E_BAD_REQUEST,
                     e == SP_MP_E_TYPE ? NULL : sp_mp_error_text(e));
@@ -232,6 +244,11 @@ void parts_begin(struct conn *c, enum parts_kind kind)
     c->state = CONN_PARTS;
     conn_clock(c, CLOCK_STALL);
     parts_pump(c);
+}
+
+bool parts_placing(const struct conn *c)
+{
+    return c->parts != NULL && c->parts->whole;
 }
 
 void parts_free(struct conn *c)

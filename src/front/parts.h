@@ -26,8 +26,13 @@ struct parts_state {
     char *buf; /* of the body, without chunks */
     size_t pos, len;
     bool body_end;
-    const char *pending; /* of a file, what its pipe didn't take yet */
+    /* Of a file, what is to go into its pipe: all of one buffer's in one write, however many pieces
+     * the parser makes of it. Empty when buf is filled anew; so it has room for buf and for what
+     * the parser held back before. */
+    char out[PARTS_BUFFER + 128u];
+    const char *pending;
     size_t npending;
+    bool part_over; /* and then the pipe is closed */
     bool in_request, have_request;
     bool waiting;       /* for the READY of the last file */
     bool lost;          /* its pipe is gone: FAIL is on its way */

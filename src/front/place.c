@@ -56,6 +56,7 @@ bool place_begin(struct conn *c, struct sp_slice filename)
         }
     if (e == SP_OK) {
         struct sp_msg m = {.op = SP_OP_PUT, .flags = SP_PUT_STAGED, .path = {f->path, f->path_len}};
+        (void)upload_terms(&c->head, &m); /* they were asked before the body */
         f->id = link_take(c, &m);
         e = f->id == 0 ? SP_E_OVERLOADED : SP_OK;
     }
@@ -181,8 +182,12 @@ static void place_next(struct conn *c)
         answer(c);
         return;
     }
+    bool left = c->eof; /* nobody waits for the command any more */
     parts_free(c);
-    exec_body_ready(c);
+    if (left)
+        conn_close(c);
+    else
+        exec_body_ready(c);
 }
 
 /* The cell may find out late that bytes were too many: none is placed before all are there. */

@@ -80,7 +80,7 @@ void route_execute(struct conn *c)
         e = SP_E_BAD_QUERY;
     else if (!is_json(c->head.content_type))
         e = SP_E_BAD_MEDIA_TYPE;
-    else if (c->head.content_encoding.p != NULL && !is(c->head.content_encoding, "identity"))
+    else if (!sp_no_coding(&c->head))
         e = SP_E_BAD_MEDIA_TYPE;
     else if (c->head.has_length && c->head.length > FRONT_JSON_MAX)
         e = SP_E_BODY_TOO_LARGE;

@@ -76,6 +76,9 @@ static SSL_CTX *new_context(void)
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    /* A record that brings no data (a key update) ends a read: else a client that sends nothing
+     * else would have us for itself. */
+    (void)SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_alpn_select_cb(ctx, only_http1, NULL);
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
         SSL_CTX_set_num_tickets(ctx, 0) == 1 &&

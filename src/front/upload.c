@@ -11,46 +11,51 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define SPLICE_ONCE (1u << 20)
 #define SPLICE_TURN (4u << 20)
 
-/* One of ours could look like this: proto.h's rule, and with room for a NUL in the cell. */
-static bool fit_tag(struct sp_slice tag)
+/* Of ours: hexadecimal numbers with dashes between; a cell keeps a NUL behind it. */
+static bool could_be_ours(struct sp_slice tag)
 {
-    bool fit = tag.p != NULL && tag.n > 0 && tag.n < SP_ETAG_MAX;
-    for (size_t i = 0; fit && i < tag.n; i++)
-        fit = tag.p[i] > ' ' && tag.p[i] <= '~';
-    return fit;
+    if (tag.p == NULL || tag.n == 0 || tag.n >= SP_ETAG_MAX)
+        return false;
+    for (size_t i = 0; i < tag.n; i++)
+        if (tag.p[i] != '-' && (tag.p[i] < '0' || tag.p[i] > '9') &&
+            (tag.p[i] < 'a' || tag.p[i] > 'f'))
+            return false;
+    return true;
+}
+
+enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m)
+{
+    if (h->has_content_range)
+        return SP_E_BAD_REQUEST;
+    if (!sp_no_coding(h))
+        return SP_E_BAD_MEDIA_TYPE;
+    if (h->if_none_match.p != NULL) {
+        if (h->if_none_match.n != 1 || h->if_none_match.p[0] != '*')
+            return SP_E_BAD_REQUEST; /* only "*" has a use here */
+        m->flags |= SP_PUT_NEW_ONLY;
+    }
+    if (h->if_match.p != NULL) {
+        bool any = h->if_match.n == 1 && h->if_match.p[0] == '*';
+        m->etag = any ? h->if_match : sp_etag_single(h->if_match);
+        m->flags |= SP_PUT_IF_MATCH;
+        if (!any && !could_be_ours(m->etag))
+            return SP_E_PRECONDITION_FAILED;
+    }
+    return SP_OK;
 }
 
 void upload_begin(struct conn *c)
 {
     const struct sp_head *h = &c->head;
-    enum sp_err e = SP_OK;
     struct sp_msg m = {.op = SP_OP_PUT, .path = {c->path, c->path_len}};
-    if (h->has_content_range)
-        e = SP_E_BAD_REQUEST;
-    else if (h->content_encoding.p != NULL &&
-             (h->content_encoding.n != 8 || strncasecmp(h->content_encoding.p, "identity", 8) != 0))
-        e = SP_E_BAD_MEDIA_TYPE;
-    else if (h->has_length && h->length > front.cfg->max_upload)
+    enum sp_err e = upload_terms(h, &m);
+    if (e == SP_OK && h->has_length && h->length > front.cfg->max_upload)
         e = SP_E_BODY_TOO_LARGE;
-    if (e == SP_OK && h->if_none_match.p != NULL) {
-        if (h->if_none_match.n == 1 && h->if_none_match.p[0] == '*')
-            m.flags |= SP_PUT_NEW_ONLY;
-        else
-            e = SP_E_BAD_REQUEST; /* only "*" has a use here; others would be ignored in silence */
-    }
-    if (e == SP_OK && h->if_match.p != NULL) {
-        bool any = h->if_match.n == 1 && h->if_match.p[0] == '*';
-        m.etag = any ? h->if_match : sp_etag_single(h->if_match);
-        m.flags |= SP_PUT_IF_MATCH;
-        if (!fit_tag(m.etag))
-            e = SP_E_PRECONDITION_FAILED;
-    }
     if (e == SP_OK && (c->upload = calloc(1, sizeof *c->upload)) == NULL)
         e = SP_E_OVERLOADED;
     if (e != SP_OK) {
@@ -171,50 +176,30 @@ static int pump_plain(struct conn *c)
     return 1;
 }
 
-/* One piece of a chunked body from the buffer: as pump_plain, 2: need input. */
-static int pump_chunk(struct conn *c)
+/* Takes what is in the buffer out of its chunks, in place: many small ones are one write. False:
+ * answered. */
+static bool decode(struct conn *c)
 {
     struct upload_state *u = c->upload;
-    while (c->body_pos < c->in_len) {
-        struct sp_chunk before = u->chunk;
+    u->ready = 0;
+    u->ready_at = c->head.size;
+    while (c->body_pos < c->in_len && !u->last) {
         const char *data;
         size_t used, dn;
         int r = sp_chunk_next(&u->chunk, c->in + c->body_pos, c->in_len - c->body_pos, &used, &data,
                               &dn);
-        if (r < 0) {
-            reply_error(c, SP_E_BAD_REQUEST, "The chunked body is malformed.");
-            return -1;
+        if (r < 0 || dn > front.cfg->max_upload - u->sent - u->ready) {
+            reply_error(c, r < 0 ? SP_E_BAD_REQUEST : SP_E_BODY_TOO_LARGE,
+                        r < 0 ? "The chunked body is malformed." : NULL);
+            return false;
         }
-        if (dn > front.cfg->max_upload - u->sent) {
-            reply_error(c, SP_E_BODY_TOO_LARGE, NULL);
-            return -1;
-        }
-        if (dn > 0) {
-            ssize_t w = to_pipe(c, data, dn);
-            if (w < 0) {
-                pipe_lost(c);
-                return -1;
-            }
-            if ((size_t)w < dn) {
-                /* Go back to just behind what the pipe took, with the state that belongs there. */
-                size_t prefix = (size_t)(data - (c->in + c->body_pos)) + (size_t)w;
-                u->chunk = before;
-                if (prefix > 0) {
-                    size_t again = 0;
-                    (void)sp_chunk_next(&u->chunk, c->in + c->body_pos, prefix, &again, &data, &dn);
-                    c->body_pos += again;
-                }
-                wait_pipe(c);
-                return 0;
-            }
-        }
+        if (dn > 0)
+            memmove(c->in + u->ready_at + u->ready, data, dn);
+        u->ready += dn;
         c->body_pos += used;
-        if (r == 1)
-            return 1;
-        if (used == 0)
-            break;
+        u->last = r == 1;
     }
-    return 2;
+    return true;
 }
 
 /* As pump_plain, where the bytes have to be decrypted on the way. */
@@ -248,21 +233,37 @@ static int pump_copied(struct conn *c)
 
 static int pump_chunked(struct conn *c)
 {
-    size_t turn = 0;
-    for (;;) {
-        int r = pump_chunk(c);
-        if (r != 2)
-            return r;
+    struct upload_state *u = c->upload;
+    for (size_t turn = 0;;) {
+        while (u->ready > 0) {
+            ssize_t w = to_pipe(c, c->in + u->ready_at, u->ready);
+            if (w < 0) {
+                pipe_lost(c);
+                return -1;
+            }
+            if (w == 0) {
+                wait_pipe(c);
+                return 0;
+            }
+            u->ready_at += (size_t)w;
+            u->ready -= (size_t)w;
+        }
+        if (u->last)
+            return 1;
         if (turn >= SPLICE_TURN) {
             wait_pipe(c);
             return 0;
         }
-        ssize_t n = io_refill(c);
-        if (n == 0)
-            conn_read_on(c, true);
-        if (n <= 0)
-            return (int)n;
-        turn += (size_t)n;
+        if (c->body_pos == c->in_len) {
+            ssize_t n = io_refill(c);
+            if (n == 0)
+                conn_read_on(c, true);
+            if (n <= 0)
+                return (int)n;
+            turn += (size_t)n;
+        }
+        if (!decode(c))
+            return -1;
     }
 }
 

@@ -176,3 +176,8 @@ bool sp_fields_finish(struct sp_fields *f, enum sp_err *err)
     }
     return true;
 }
+
+bool sp_no_coding(const struct sp_head *h)
+{
+    return h->content_encoding.p == NULL || sp_slice_is(h->content_encoding, "identity");
+}

@@ -146,3 +146,18 @@ def test_front_restarts_share_the_listener(seat):
     seat.kill(seat.role("front"))
     seat.wait_idle()
     assert seat.port == port and seat.request("GET", "/healthz").status == 200
+
+
+def test_one_makes_room_for_one(start):
+    """A new connection at the limit costs the longest idle one its place, and no other."""
+    d = start(env={names.MAX_CONNECTIONS: "8"})
+    idle = [d.conn() for _ in range(8)]
+    for c in idle:
+        assert c.request("GET", "/healthz").status == 200
+    with d.conn() as c:
+        assert c.request("GET", "/healthz").status == 200
+    assert idle[0].closed()
+    for c in idle[1:]:
+        assert c.request("GET", "/healthz").status == 200
+    for c in idle:
+        c.close()

@@ -17,10 +17,12 @@ pair: SIGHUP reads it anew.
 | kind | written as |
 |---|---|
 | duration | `250ms`, `30s`, `5m`, `24h` |
+| number of processors | `2`, `0.5`; down to `0.01` |
 | size | bytes, or with a unit: `64k`, `16MiB`, `1GiB` |
 | yes or no | `true` or `false` |
 
-`sallyport check`, with the settings of a seat, tells which layers of confinement they and the host give.
+`sallyport check`, with the settings of a seat, tells which layers of confinement they and the host give;
+`sallyport check box`, with those of a box, the same of that.
 """
 SECTIONS = (
     ("Of the seat", lambda name, box: name.startswith("SANDBOX_")),

@@ -206,6 +206,11 @@ int kill(pid_t pid, int sig)
     return 0;
 }
 
+void cells_kill(const struct cell_proc *p)
+{
+    (void)kill(p->pid, SIGKILL);
+}
+
 /* ---- the registry ---- */
 
 static uint32_t free_uid(void)

@@ -128,33 +128,51 @@ int sp_landlock_check(const char *text, size_t len, struct sp_policy_error *e, s
                       void *arg);
 
 /* ---- cgroup v2 ---- */
+/* A cgroup of commands, open; -1 where one isn't there. */
+struct sp_cgroup_fds {
+    int dir;            /* its folder, for sp_cgroup_clone */
+    int freezer, procs; /* its files, for sp_cgroup_kill */
+    int events;         /* memory.events, where memory is limited */
+    int cpu;            /* cpu.max, where processors are */
+};
 struct sp_cgroup {
     char own[4096], base[4096 + 64]; /* base "": none was made */
-    int dir;                         /* of commands, for sp_cgroup_clone */
-    int freezer, procs, events;      /* its files; events -1 where memory isn't limited */
+    struct sp_cgroup_fds fds;        /* of the seat's; of the box the folder of its cells' */
     int lock;
-    bool memory, pids; /* limited for all of a command together */
-    bool gave_memory, gave_pids;
+    bool memory, pids, cpu; /* limited for all of a command together */
+    bool gave_memory, gave_pids, gave_cpu;
     char why[160];
     const char *fix; /* NULL: nothing to be done, or nothing known */
 };
 /* main, with its first privileges: makes a cgroup for commands with c's limits on it, and moves the
- * caller into another one beside it. g->why is a sentence in every case. 0, or -errno when nothing
- * of it is there. */
+ * caller into another one beside it. In the box it is one for the cgroups of cells, where a cell's
+ * was tried. g->why is a sentence in every case. 0, or -errno when nothing of it is there. */
 int sp_cgroup_make(struct sp_cgroup *g, const struct sp_config *c);
 /* Moves the caller back and removes what was made, as far as nobody lives there. */
 void sp_cgroup_remove(struct sp_cgroup *g);
 /* spawner thread: of what is called on it and its children from here on, only sp_cgroup_clone with
  * this token may use clone3. 0 or -errno. */
 int sp_cgroup_seal(uint64_t token[2]);
-/* As clone(2), in the cgroup dir; stack: the lower end. The pid or -errno. With CLONE_VFORK the
- * child must not return from fn. */
-pid_t sp_cgroup_clone(int dir, uint64_t flags, int (*fn)(void *), char *stack, size_t size,
-                      void *arg, const uint64_t token[2]);
+/* Where a role finds them (SP_FD_CGROUP ...): appended to its map; how many. */
+#define SP_CGROUP_FDS 5
+int sp_cgroup_map(const struct sp_cgroup_fds *f, struct sp_fdmap *map);
+void sp_cgroup_close(struct sp_cgroup_fds *f);
+/* The box's broker: cgroups of one cell, COMMANDS/n/cell for itself and COMMANDS/n/run, which has
+ * the limits, for what it starts; commands: COMMANDS. Makes them (f and the first one's folder are
+ * the caller's to close), gives them to the cell's user, removes them when both are empty. 0 or
+ * -errno, with nothing left open; what was made stays for sp_cgroup_cell_remove. */
+int sp_cgroup_cell_make(int commands, unsigned n, const struct sp_config *c,
+                        struct sp_cgroup_fds *f, int *home);
+int sp_cgroup_cell_give(int commands, unsigned n, uid_t uid);
+int sp_cgroup_cell_lift(int commands, unsigned n); /* no limit of processors any more */
+int sp_cgroup_cell_remove(int commands, unsigned n);
 /* Freezes a cgroup and kills who is found in it; the descriptors: its cgroup.freeze and
  * cgroup.procs. To be repeated until all are reaped; then it has to be thawed. 0 or -errno. */
 int sp_cgroup_kill(int freezer, int procs);
 int sp_cgroup_thaw(int freezer);
+/* Limits processors as c says, or (c NULL) not at all, so that what was killed can end at once; fd:
+ * its cpu.max. 0 or -errno. */
+int sp_cgroup_cpus(int fd, const struct sp_config *c);
 /* How many processes the kernel has killed in it for want of memory; fd: its memory.events. */
 uint64_t sp_cgroup_oom_kills(int events);
 
@@ -167,7 +185,7 @@ enum sp_layer {
     SP_LAYER_LANDLOCK,
     SP_LAYER_SIGNAL_SCOPE,
     SP_LAYER_OPENAT2,
-    SP_LAYER_CGROUP, /* for sp_cgroup_make to fill; never required */
+    SP_LAYER_CGROUP, /* for sp_cgroup_make to fill; required where only it can keep a limit */
     SP_LAYER_VIEW,
     SP_LAYER_PID_NS,
     SP_LAYER_IPC_NS,
@@ -181,6 +199,7 @@ struct sp_layer_state {
     const char *name; /* as SALLYPORT_ACCEPT_MISSING names it */
     bool active;
     bool required; /* missing and not accepted stops the start */
+    bool accepted; /* the operator starts without it */
     char why[160];
     const char *fix; /* how the operator gets it, where it is off; NULL: nothing to be done */
 };
@@ -194,6 +213,9 @@ struct sp_plan {
  */
 int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, const char *disable,
                  char *err, size_t errlen);
+/* The sentence that refuses a start for want of layer l. */
+void sp_plan_refusal(const struct sp_plan *p, enum sp_layer l, const char *why, char *err,
+                     size_t errlen);
 /* The namespaces that a cell, or the front, is started in. */
 struct sp_role_ns sp_ns_of(const struct sp_config *c, bool cell);
 

@@ -18,11 +18,13 @@ enum sp_role_fd {
     SP_FD_FILTERS = 6, /* sealed memfd: see sp_filters_* in confine.h. All but main. */
     SP_FD_SELF = 7,    /* broker: O_PATH of the binary that it was started from, as its cells are */
     /* broker, cell, where sp_config.cgroup is set: the cgroup of commands, its cgroup.freeze and
-     * cgroup.procs, and its memory.events where cgroup_memory is */
+     * cgroup.procs, its memory.events where cgroup_memory is, its cpu.max where cgroup_cpu is. The
+     * box's broker has the folder of the cells' cgroups, and of that only the first three. */
     SP_FD_CGROUP = 20,
     SP_FD_CGROUP_FREEZE = 21,
     SP_FD_CGROUP_PROCS = 22,
-    SP_FD_CGROUP_EVENTS = 23
+    SP_FD_CGROUP_EVENTS = 23,
+    SP_FD_CGROUP_CPU = 24
 };
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
@@ -49,9 +51,9 @@ struct sp_config {
     bool own_uid;       /* command_uid belongs to commands alone */
     bool adopts;        /* the cell and the broker take in orphans below them */
     bool use_openat2;   /* false forces the component walk */
-    /* Commands are started in a cgroup of their own. Then a cell must not have a cgroup namespace:
-     * on most hosts these are walls for clone3's move. */
-    bool cgroup, cgroup_memory;
+    /* Commands are started in a cgroup of their own, with these limits. Then a cell must not have a
+     * cgroup namespace: on most hosts these are walls for clone3's move. */
+    bool cgroup, cgroup_memory, cgroup_pids, cgroup_cpu;
     /* Cells hold a shell ready at its entry point; the number is what lets its last call before
      * the command pass the filter (sp_filters_build). 0: none is held. */
     uint64_t held;
@@ -66,6 +68,7 @@ struct sp_config {
     char binary[4096];  /* our own, which the view hides; "" where it can't be told */
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
         limit_open_files; /* 0 none */
+    uint64_t limit_cpus;  /* of all of a command together: thousandths of a processor; 0 none */
     int log_level;
     bool log_requests;
     bool metrics;              /* serve GET /metrics */
@@ -127,9 +130,14 @@ struct sp_role_ns {
     bool switch_ids; /* user: take uid and gid first (needs SETUID, SETGID) */
     uid_t uid;
     gid_t gid;
+    int cgroup; /* over 0: the folder of a cgroup to be born in */
 };
 pid_t sp_role_spawn_in(const char *role, const struct sp_fdmap *map, int n,
                        const struct sp_role_ns *ns);
+/* As clone(2), in the cgroup whose folder is dir; stack: the lower end. The pid or -errno. With
+ * CLONE_VFORK the child must not return from fn. token: what sp_cgroup_seal made; zeros without. */
+pid_t sp_cgroup_clone(int dir, uint64_t flags, int (*fn)(void *), char *stack, size_t size,
+                      void *arg, const uint64_t token[2]);
 /* Keeps an O_PATH descriptor of our own binary for sp_role_spawn, so that an upgrade of the file
  * doesn't mix versions: SP_FD_SELF if inherited is set (the broker), else /proc/self/exe. Returns
  * the descriptor or -errno. */

@@ -15,6 +15,8 @@ bool sp_parse_duration_ms(const char *s, uint64_t *out);
 /* "4096" "64k" "64KiB" "1.5M" "16MiB" "2g" "1GiB" "500kB" (SI where 'B' without 'i': kB=1000;
  * a lone letter is binary); in bytes. */
 bool sp_parse_size(const char *s, uint64_t *out);
+/* "2" "1.5" "0.25"; in thousandths. */
+bool sp_parse_thousandths(const char *s, uint64_t *out);
 /* "1 0 true false yes no on off", any case. */
 bool sp_parse_bool(const char *s, bool *out);
 

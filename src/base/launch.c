@@ -174,12 +174,27 @@ static void wait_for(pid_t pid)
         ;
 }
 
+/* What is cloned further inherits the cgroup. */
+static pid_t first(struct launch *l, int (*fn)(void *), char *top, int flags)
+{
+    static const uint64_t no_token[2];
+    if (l->ns->cgroup <= 0)
+        return clone(fn, top, flags | SIGCHLD, l);
+    pid_t pid = sp_cgroup_clone(l->ns->cgroup, (uint64_t)flags, fn, top - STACK_SIZE, STACK_SIZE, l,
+                                no_token);
+    if (pid < 0) {
+        errno = -pid;
+        return -1;
+    }
+    return pid;
+}
+
 static pid_t start(struct launch *l, char *top)
 {
     l->inner_stack = top - STACK_SIZE;
     if (!l->ns->user)
-        return clone(child, top, CLONE_VM | CLONE_VFORK | l->ns->flags | SIGCHLD, l);
-    pid_t pid = clone(outer, top, CLONE_VM | CLONE_VFORK | SIGCHLD, l);
+        return first(l, child, top, CLONE_VM | CLONE_VFORK | l->ns->flags);
+    pid_t pid = first(l, outer, top, CLONE_VM | CLONE_VFORK);
     if (pid < 0)
         return pid;
     wait_for(pid);

@@ -117,6 +117,12 @@ bool sp_parse_size(const char *s, uint64_t *out)
     return scale(&d, unit, out);
 }
 
+bool sp_parse_thousandths(const char *s, uint64_t *out)
+{
+    struct decimal d;
+    return s && decimal(&s, &d) && *s == '\0' && scale(&d, 1000, out);
+}
+
 bool sp_parse_bool(const char *s, bool *out)
 {
     static const char *const words[][2] = {

@@ -35,6 +35,8 @@ static int start_plain(const struct box *x, struct slot *s, bool purge, int home
         return -errno;
     cells_forget(own);
     own->purge = purge;
+    if (purge) /* it runs nothing */
+        own->cgroup = own->cgroup_memory = own->cgroup_pids = own->cgroup_cpu = false;
     int r = sp_config_own(own, s->key, x->work[s - x->b->slot].uid);
     if (r == 0)
         r = cells_start(x->c, s, own, home, now);
@@ -90,7 +92,7 @@ static void lost(struct box *x, struct slot *s, uint64_t now)
     bool retry = s->cell_up;
     sp_log(SP_LOG_ERROR, "a cell is lost: %s", s->cell_breach);
     if (p->pid > 0) {
-        (void)kill(p->pid, SIGKILL);
+        cells_kill(p);
         w->ending = true;
         w->deadline = BROKER_NEVER;
     }
@@ -132,7 +134,7 @@ static uint64_t ending_tick(struct box *x, const struct slot *s, uint64_t now)
     struct box_work *w = box_work(x, s);
     if (now >= w->deadline) {
         sp_log(SP_LOG_WARN, "a cell didn't end by itself");
-        (void)kill(cells_proc(x->c, s)->pid, SIGKILL);
+        cells_kill(cells_proc(x->c, s));
         w->deadline = BROKER_NEVER;
     }
     return w->deadline;

@@ -62,36 +62,80 @@ struct slot *cells_by_pid(struct cells *c, pid_t pid)
     return NULL;
 }
 
-int cells_launch(const struct cells *c, const char *role, const struct sp_config *own,
-                 int config_fd, int workspace, struct spare *made)
+static int spawn(const char *role, const struct sp_fdmap *map, int n, const struct sp_role_ns *ns,
+                 struct spare *made)
+{
+    (void)setrlimit(RLIMIT_NOFILE, &files_before);
+    made->pid = sp_role_spawn_in(role, map, n, ns);
+    (void)setrlimit(RLIMIT_NOFILE, &files_ours);
+    return made->pid < 0 ? made->pid : 0;
+}
+
+/* The seat's one cgroup, which we have at the numbers that a cell is to have it. */
+static int pass_group(const struct sp_config *c, struct sp_fdmap *map)
+{
+    const struct sp_cgroup_fds f = {
+        c->cgroup ? SP_FD_CGROUP : -1, c->cgroup ? SP_FD_CGROUP_FREEZE : -1,
+        c->cgroup ? SP_FD_CGROUP_PROCS : -1, c->cgroup_memory ? SP_FD_CGROUP_EVENTS : -1,
+        c->cgroup_cpu ? SP_FD_CGROUP_CPU : -1};
+    return sp_cgroup_map(&f, map);
+}
+
+/* In a cgroup of its own. One that waits is given to a user later. */
+static int spawn_grouped(struct cells *c, const char *role, const struct sp_config *own,
+                         struct sp_fdmap *map, int n, struct sp_role_ns *ns, struct spare *made)
+{
+    struct sp_cgroup_fds f;
+    int r = group_make(c, &f, &ns->cgroup, &made->group);
+    if (r != 0)
+        return r;
+    if (own->cell_name[0] != '\0')
+        r = group_give(made->group, own->command_uid);
+    if (r == 0)
+        r = spawn(role, map, n + sp_cgroup_map(&f, map + n), ns, made);
+    close(ns->cgroup);
+    sp_cgroup_close(&f);
+    if (r != 0)
+        group_end(c, &made->group);
+    return r;
+}
+
+int cells_launch(struct cells *c, const char *role, const struct sp_config *own, int config_fd,
+                 int workspace, struct spare *made)
 {
     int pair[2];
     int r = sp_frame_pair(pair);
     if (r != 0)
         return r;
-    struct sp_fdmap map[8] = {
+    struct sp_fdmap map[4 + SP_CGROUP_FDS] = {
         {pair[1], SP_FD_MAIN}, {config_fd, SP_FD_CONFIG}, {SP_FD_FILTERS, SP_FD_FILTERS}};
     int n = 3;
     if (workspace >= 0)
         map[n++] = (struct sp_fdmap){workspace, SP_FD_EXTRA};
-    if (c->cfg->cgroup) {
-        map[n++] = (struct sp_fdmap){SP_FD_CGROUP, SP_FD_CGROUP};
-        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_FREEZE};
-        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_PROCS, SP_FD_CGROUP_PROCS};
-    }
-    if (c->cfg->cgroup_memory)
-        map[n++] = (struct sp_fdmap){SP_FD_CGROUP_EVENTS, SP_FD_CGROUP_EVENTS};
-    (void)setrlimit(RLIMIT_NOFILE, &files_before);
-    const struct sp_role_ns ns = sp_ns_of(own, true);
-    pid_t pid = sp_role_spawn_in(role, map, n, &ns);
-    (void)setrlimit(RLIMIT_NOFILE, &files_ours);
+    *made = (struct spare){.fd = pair[0]};
+    struct sp_role_ns ns = sp_ns_of(own, true);
+    if (own->cgroup && c->b->box)
+        r = spawn_grouped(c, role, own, map, n, &ns, made);
+    else
+        r = spawn(role, map, n + (c->b->box ? 0 : pass_group(c->cfg, map + n)), &ns, made);
     close(pair[1]);
-    if (pid < 0) {
+    if (r != 0)
         close(pair[0]);
-        return pid;
-    }
-    *made = (struct spare){pid, pair[0]};
-    return 0;
+    return r;
+}
+
+void cells_kill(const struct cell_proc *p)
+{
+    if (p->group != 0)
+        (void)sp_cgroup_cell_lift(SP_FD_CGROUP, p->group);
+    (void)kill(p->pid, SIGKILL);
+}
+
+void cells_reaped(struct cells *c, struct cell_proc *p, int status)
+{
+    p->pid = 0;
+    p->status = status;
+    group_end(c, &p->group);
 }
 
 void cells_forget(struct sp_config *own)
@@ -110,6 +154,7 @@ static int launch(struct cells *c, struct slot *s, const struct sp_config *cfg, 
         return r;
     struct cell_proc *p = cells_proc(c, s);
     p->pid = made.pid;
+    p->group = made.group;
     p->started = now;
     broker_cell_new(c->b, s, made.fd, now);
     return 0;
@@ -156,6 +201,8 @@ int cells_seat_start(struct cells *c, uint64_t now)
 
 static void sweep(const struct cells *c)
 {
+    if (c->cfg->cgroup_cpu && !c->b->box)
+        (void)sp_cgroup_cpus(SP_FD_CGROUP_CPU, NULL); /* the next cell limits them anew */
     if (c->cfg->cgroup)
         (void)sp_cgroup_kill(SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS);
     uid_t uid = c->cfg->own_uid && c->cfg->switch_uid ? c->cfg->command_uid : (uid_t)-1;
@@ -226,7 +273,7 @@ void cells_finish(struct cells *c)
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         const struct slot *s = pid > 0 ? cells_by_pid(c, pid) : NULL;
         if (s != NULL)
-            cells_proc(c, s)->pid = 0;
+            cells_reaped(c, cells_proc(c, s), 0);
         if (pid == 0)
             (void)poll(NULL, 0, 5);
         else if (pid < 0)
@@ -236,7 +283,7 @@ void cells_finish(struct cells *c)
         if (c->proc[i].pid == 0)
             continue;
         sp_log(SP_LOG_WARN, "a cell didn't end by itself");
-        (void)kill(c->proc[i].pid, SIGKILL);
+        cells_kill(&c->proc[i]);
         c->proc[i].pid = 0;
     }
     sweep(c);

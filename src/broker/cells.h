@@ -3,7 +3,7 @@
 #define SALLYPORT_BROKER_CELLS_H
 
 #include "broker/broker.h"
-#include "sallyport/role.h"
+#include "sallyport/confine.h"
 
 struct cell_proc {
     pid_t pid;           /* 0: none */
@@ -11,13 +11,15 @@ struct cell_proc {
     uint64_t restart_at; /* the seat, without one: when to start it */
     unsigned failures;   /* in a row */
     bool ever_up;
-    int status; /* of the last one, from waitpid */
+    unsigned group; /* of its cgroup, where the box has them; 0 none */
+    int status;     /* of the last one, from waitpid */
 };
 
 /* A cell process without a slot; fd: our end of its socket. */
 struct spare {
     pid_t pid;
     int fd;
+    unsigned group; /* as cell_proc has it */
 };
 
 #define SPARES_MAX 8
@@ -28,10 +30,14 @@ struct spares {
     uint64_t due, latest; /* of the next one: when it is quiet, and in any case */
 };
 
+enum group_state { GROUP_FREE, GROUP_USED, GROUP_LEFT /* still to be removed */ };
+#define GROUPS_MAX (BROKER_SLOTS_MAX + 2 * SPARES_MAX)
+
 struct cells {
     const struct sp_config *cfg;
     struct broker *b;
     struct spares spares;
+    unsigned char group[GROUPS_MAX];         /* enum group_state of the number less one */
     struct cell_proc proc[BROKER_SLOTS_MAX]; /* of the slot with the same number */
 };
 
@@ -43,8 +49,12 @@ struct cell_proc *cells_proc(struct cells *c, const struct slot *s);
 int cells_start(struct cells *c, struct slot *s, const struct sp_config *own, int workspace,
                 uint64_t now);
 /* The same without a slot, as role "cell" or "idle"; workspace -1: none. own: its namespaces. */
-int cells_launch(const struct cells *c, const char *role, const struct sp_config *own,
-                 int config_fd, int workspace, struct spare *made);
+int cells_launch(struct cells *c, const char *role, const struct sp_config *own, int config_fd,
+                 int workspace, struct spare *made);
+/* SIGKILL, to it and so that what it started needn't wait for its turn to die. */
+void cells_kill(const struct cell_proc *p);
+/* It was reaped. */
+void cells_reaped(struct cells *c, struct cell_proc *p, int status);
 /* Takes out of settings what no cell need know. */
 void cells_forget(struct sp_config *own);
 /* Of the process with this pid, which was reaped; NULL: none of ours. */
@@ -71,6 +81,16 @@ int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64
 /* True if the process, which was reaped, was one. */
 bool spare_ended(struct cells *c, pid_t pid, int status, uint64_t now);
 void spare_finish(struct cells *c);
+
+/* ---- groups.c: the cgroups of the box's cells ---- */
+/* Makes one with c's limits. 0 or -errno. home: the folder that its cell is to be born in. */
+int group_make(struct cells *c, struct sp_cgroup_fds *f, int *home, unsigned *n);
+/* Its cell is to be this user's. 0 or -errno. */
+int group_give(unsigned n, uid_t uid);
+/* Its cell is dead, or will be; *n becomes 0. */
+void group_end(struct cells *c, unsigned *n);
+/* Removes those that are empty by now. */
+void groups_clear(struct cells *c);
 
 uint64_t broker_now_ms(void);
 #define CELLS_UP_GRACE_MS 15000u

@@ -124,11 +124,11 @@ static void on_signal(int sigfd)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct slot *s = cells_by_pid(&cells, pid);
         if (s == NULL) {
-            (void)spare_ended(&cells, pid, status, broker_now_ms());
+            if (!spare_ended(&cells, pid, status, broker_now_ms()))
+                groups_clear(&cells); /* an orphan, perhaps the last in its cgroup */
             continue;
         }
-        cells_proc(&cells, s)->pid = 0;
-        cells_proc(&cells, s)->status = status;
+        cells_reaped(&cells, cells_proc(&cells, s), status);
         (void)on_cell(s, 1024); /* its last words */
         if (broker.box && box_expected(&box, s))
             continue;

@@ -114,20 +114,24 @@ int spare_give(struct cells *c, struct slot *s, uid_t uid, int workspace, uint64
     drop(p, 0);
     p->due = now;
     p->latest = now + LATEST_MS;
-    int r = fds[1] < 0 ? -errno : 0;
-    if (r != 0)
+    int r = fds[1] < 0 ? -errno : group_give(one.group, uid);
+    if (r != 0) {
         close(fds[0]);
-    else
+        if (fds[1] >= 0)
+            close(fds[1]);
+    } else
         r = sp_msg_send(&chan, &m, fds, 2);
     if (r == 0 && sp_chan_pending(&chan))
         r = -EAGAIN; /* the kernel had no memory, and nobody would send it later */
     if (r != 0) {    /* it is dead, or can't be told: nobody else is to have it */
         sp_chan_close(&chan);
         (void)kill(one.pid, SIGKILL);
+        group_end(c, &one.group);
         return r;
     }
     struct cell_proc *proc = cells_proc(c, s);
     proc->pid = one.pid;
+    proc->group = one.group;
     proc->started = now;
     broker_cell_new(c->b, s, one.fd, now);
     return 0;
@@ -144,6 +148,7 @@ bool spare_ended(struct cells *c, pid_t pid, int status, uint64_t now)
         else
             sp_log(SP_LOG_WARN, "a spare cell ended with status %d", WEXITSTATUS(status));
         close(p->one[i].fd);
+        group_end(c, &p->one[i].group);
         drop(p, i);
         p->due = now + FAILED_MS;
         p->latest = p->due + LATEST_MS;

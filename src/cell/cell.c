@@ -278,9 +278,10 @@ int sp_cell_prepare(struct sp_cell *c)
         err = fcntl(SP_FD_MAIN, F_SETFL, O_RDWR | O_NONBLOCK) == 0 ? 0 : -errno;
     for (int fd = SP_FD_MAIN; fd <= SP_FD_FILTERS && err == 0; fd++)
         err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? 0 : -errno;
-    for (int fd = SP_FD_CGROUP; c->config->cgroup && fd <= SP_FD_CGROUP_EVENTS; fd++)
+    for (int fd = SP_FD_CGROUP; c->config->cgroup && fd <= SP_FD_CGROUP_CPU; fd++)
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 &&
-            (fd != SP_FD_CGROUP_EVENTS || c->config->cgroup_memory))
+            (fd != SP_FD_CGROUP_EVENTS || c->config->cgroup_memory) &&
+            (fd != SP_FD_CGROUP_CPU || c->config->cgroup_cpu))
             return -errno;
     if (err != 0)
         return err;

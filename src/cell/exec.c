@@ -57,7 +57,8 @@ int sp_exec_init(struct sp_cell *c)
     sp_tree_init(&x->tree, proc, cfg->pid_ns || (cfg->have_landlock && cfg->signal_scope),
                  cfg->own_uid);
     if (cfg->cgroup)
-        sp_tree_use_cgroup(&x->tree, SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS);
+        sp_tree_use_cgroup(&x->tree, SP_FD_CGROUP_FREEZE, SP_FD_CGROUP_PROCS,
+                           cfg->cgroup_cpu ? SP_FD_CGROUP_CPU : -1, cfg);
     if (cfg->cgroup_memory)
         x->oom_kills = sp_cgroup_oom_kills(SP_FD_CGROUP_EVENTS);
     if (x->tree.method == SP_TREE_WALK && x->tree.proc < 0)

@@ -32,7 +32,7 @@
 void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
 {
     char self[32] = "", ours[32];
-    *t = (struct sp_tree){.proc = proc, .self = getpid(), .freezer = -1, .procs = -1};
+    *t = (struct sp_tree){.proc = proc, .self = getpid(), .freezer = -1, .procs = -1, .cpu = -1};
     /* A /proc of another PID namespace would give us strangers' numbers. */
     ssize_t n = proc < 0 ? -1 : readlinkat(proc, "self", self, sizeof self - 1);
     snprintf(ours, sizeof ours, "%d", (int)t->self);
@@ -45,13 +45,25 @@ void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid)
     t->method = bounded ? SP_TREE_KILL_ALL : SP_TREE_WALK;
 }
 
-void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs)
+static void limit_again(const struct sp_tree *t)
 {
+    int r = t->cpu >= 0 ? sp_cgroup_cpus(t->cpu, t->limits) : 0;
+    if (r != 0)
+        sp_log(SP_LOG_ERROR, "commands' processors aren't limited: %s", strerror(-r));
+}
+
+void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs, int cpu,
+                        const struct sp_config *c)
+{
+    /* A cell before us may have died with all of this half undone. */
+    t->cpu = cpu;
+    t->limits = c;
+    limit_again(t);
     if (!t->adopts) /* then only kill(-1) can tell that none is left */
         return;
     t->freezer = freezer;
     t->procs = procs;
-    (void)sp_cgroup_thaw(freezer); /* a cell before us may have died in between */
+    (void)sp_cgroup_thaw(freezer);
 }
 
 bool sp_tree_reap(pid_t shell, int *status, bool *ended)
@@ -310,6 +322,8 @@ static void kill_round(struct sp_tree *t)
 int sp_tree_kill(struct sp_tree *t)
 {
     bool by_cgroup = false;
+    if (t->cpu >= 0 && !t->lifted)
+        t->lifted = sp_cgroup_cpus(t->cpu, NULL) == 0;
     if (t->freezer >= 0) {
         t->frozen = true;
         by_cgroup = sp_cgroup_kill(t->freezer, t->procs) == 0;
@@ -329,5 +343,8 @@ void sp_tree_end(struct sp_tree *t)
     int err = t->frozen ? sp_cgroup_thaw(t->freezer) : 0;
     if (err != 0)
         sp_log(SP_LOG_ERROR, "the commands' cgroup stays frozen: %s", strerror(-err));
+    if (t->lifted)
+        limit_again(t);
+    t->lifted = false;
     t->frozen = false;
 }

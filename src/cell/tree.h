@@ -13,6 +13,8 @@ enum sp_tree_method {
     SP_TREE_WALK      /* /proc, from us down */
 };
 
+struct sp_config;
+
 struct sp_tree_proc {
     pid_t pid, parent;
     bool ours, stopped;
@@ -20,9 +22,10 @@ struct sp_tree_proc {
 
 struct sp_tree {
     enum sp_tree_method method;
-    bool adopts;        /* orphans become ours */
-    int freezer, procs; /* of the commands' own cgroup; -1 none */
-    bool frozen;
+    bool adopts;             /* orphans become ours */
+    int freezer, procs, cpu; /* of the commands' own cgroup; -1 none */
+    const struct sp_config *limits;
+    bool frozen, lifted;
     int proc; /* /proc, opened before confinement; -1 none */
     pid_t self, shell;
     unsigned rounds; /* of sp_tree_kill since sp_tree_begin */
@@ -36,8 +39,10 @@ struct sp_tree {
  * proc may be -1, or of another PID namespace, which counts as none. */
 void sp_tree_init(struct sp_tree *t, int proc, bool signal_scope, bool own_uid);
 /* From here on the commands' cgroup comes first (its cgroup.freeze and cgroup.procs); the method is
- * for what that leaves. */
-void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs);
+ * for what that leaves. cpu: its cpu.max, -1 where c limits none: lifted while processes are ended,
+ * which have to run for that. */
+void sp_tree_use_cgroup(struct sp_tree *t, int freezer, int procs, int cpu,
+                        const struct sp_config *c);
 /* Reaps what has ended. True: no child is left. When `shell` is among them *ended is set, and
  * *status to its wait status. */
 bool sp_tree_reap(pid_t shell, int *status, bool *ended);

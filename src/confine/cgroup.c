@@ -6,7 +6,8 @@
  * controllers
  *   `- sallyport-PID
  *      |- daemon            main, front, broker, cell
- *      `- commands          memory.max, pids.max; ended by cgroup.freeze
+ *      `- commands          memory.max, pids.max, cpu.max; ended by cgroup.freeze. In the box one
+ *                           for each cell is below it: cgroup_cell.c
  *
  * Commands could move themselves by writing cgroup.procs, which belongs to their user since clone3
  * asks for that right. Landlock and the view keep them from opening it: one of the two is always
@@ -16,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -42,19 +42,6 @@ static ssize_t read_text(const char *path, char *buf, size_t cap)
     close(fd);
     buf[n] = '\0';
     return (ssize_t)n;
-}
-
-__attribute__((format(printf, 3, 4))) static int open_in(const struct sp_cgroup *g, int flags,
-                                                         const char *fmt, ...)
-{
-    char path[sizeof g->base + 64], name[64];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    (void)snprintf(path, sizeof path, "%s/%s", g->base, name);
-    int fd = open(path, flags | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
 }
 
 static int write_file(const char *folder, const char *name, const char *text)
@@ -89,6 +76,11 @@ static void remove_dirs(const char *base)
 {
     char path[4096 + 128];
     (void)snprintf(path, sizeof path, "%s/commands", base);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        sp_cgroup_cells_remove(fd);
+        close(fd);
+    }
     (void)rmdir(path);
     (void)snprintf(path, sizeof path, "%s/daemon", base);
     (void)rmdir(path);
@@ -136,7 +128,7 @@ static int make_base(struct sp_cgroup *g)
 }
 
 /* For clone3 the cell's user must be allowed to move a process from one leaf to the other. */
-static int give_to(const struct sp_cgroup *g, const struct sp_config *c)
+static int give_away(const struct sp_cgroup *g, const struct sp_config *c)
 {
     char path[sizeof g->base + 32];
     static const char *const files[] = {"cgroup.procs", "commands/cgroup.procs"};
@@ -148,29 +140,29 @@ static int give_to(const struct sp_cgroup *g, const struct sp_config *c)
     return 0;
 }
 
-static void close_all(struct sp_cgroup *g)
-{
-    int *fds[] = {&g->dir, &g->freezer, &g->procs, &g->events, &g->lock};
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
-        *fds[i] = -1;
-    }
-}
-
 void sp_cgroup_remove(struct sp_cgroup *g)
 {
     if (g->base[0] == '\0')
         return;
     /* A cgroup that gives controllers to its children takes no process. */
-    (void)write_file(g->base, "cgroup.subtree_control", "-memory -pids");
-    if (g->gave_memory)
-        (void)write_file(g->own, "cgroup.subtree_control", "-memory");
-    if (g->gave_pids)
-        (void)write_file(g->own, "cgroup.subtree_control", "-pids");
+    static const char *const back[] = {"-memory", "-pids", "-cpu"};
+    const bool gave[] = {g->gave_memory, g->gave_pids, g->gave_cpu};
+    char commands[sizeof g->base + 16];
+    (void)snprintf(commands, sizeof commands, "%s/commands", g->base);
+    if (g->fds.dir >= 0)
+        sp_cgroup_cells_remove(g->fds.dir);
+    for (int i = 0; i < 3; i++) {
+        (void)write_file(commands, "cgroup.subtree_control", back[i]);
+        (void)write_file(g->base, "cgroup.subtree_control", back[i]);
+        if (gave[i])
+            (void)write_file(g->own, "cgroup.subtree_control", back[i]);
+    }
     (void)write_file(g->own, "cgroup.procs", "0");
     remove_dirs(g->base);
-    close_all(g);
+    sp_cgroup_close(&g->fds);
+    if (g->lock >= 0)
+        close(g->lock);
+    g->lock = -1;
     g->base[0] = '\0';
 }
 
@@ -187,58 +179,83 @@ static int give(const char *folder, const char *controller, bool *gave)
     return r;
 }
 
-static int give_down(const struct sp_cgroup *g, const char *controller, bool *gave)
+/* From our own cgroup down to the parent of the one that is to be limited. */
+static int give_down(const struct sp_cgroup *g, bool box, const char *controller, bool *gave)
 {
+    static const char *const down[] = {"", "/commands", "/commands/1"};
+    char path[sizeof g->base + 32];
     bool below;
     if (!has_word(g->own, "cgroup.controllers", controller))
         return -ENODEV;
     int r = give(g->own, controller, gave);
-    return r == 0 ? give(g->base, controller, &below) : r;
+    for (int i = 0; r == 0 && i < (box ? 3 : 1); i++) {
+        (void)snprintf(path, sizeof path, "%s%s", g->base, down[i]);
+        r = give(path, controller, &below);
+    }
+    return r;
 }
 
-static int set_number(const struct sp_cgroup *g, const char *name, uint64_t n)
+/* "a", "a and b", "a, b and c" of what is set in which. */
+static void list(char *out, size_t cap, const bool which[3])
 {
-    char folder[sizeof g->base + 16], text[32];
-    (void)snprintf(folder, sizeof folder, "%s/commands", g->base);
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    return write_file(folder, name, text);
+    static const char *const what[] = {"memory", "processes", "processors"};
+    int left = which[0] + which[1] + which[2];
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < 3 && n < cap; i++) {
+        if (!which[i])
+            continue;
+        left--;
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", what[i],
+                              left > 1    ? ", "
+                              : left == 1 ? " and "
+                                          : "");
+    }
 }
 
-/* What wasn't asked for isn't missed. */
-static void limit(struct sp_cgroup *g, const struct sp_config *c)
+static void tell(struct sp_cgroup *g, const int error[3])
 {
-    int m = c->limit_memory == 0 ? 0 : give_down(g, "memory", &g->gave_memory);
-    if (m == 0 && c->limit_memory != 0) {
-        m = set_number(g, "memory.max", c->limit_memory);
-        /* Without swap accounting the file isn't there, and there is nothing to limit. */
-        int swap = m == 0 ? set_number(g, "memory.swap.max", 0) : 0;
-        if (swap != 0 && swap != -ENOENT)
-            m = swap;
-        if (m == 0)
-            m = set_number(g, "memory.oom.group", 1);
-        g->memory = m == 0;
-    }
-    int p = c->limit_procs == 0 ? 0 : give_down(g, "pids", &g->gave_pids);
-    if (p == 0 && c->limit_procs != 0) {
-        p = set_number(g, "pids.max", c->limit_procs);
-        g->pids = p == 0;
-    }
-    int r = m != 0 ? m : p;
-    (void)snprintf(g->why, sizeof g->why, "commands are ended together%s%s%s%s",
+    const bool failed[3] = {error[0] != 0, error[1] != 0, error[2] != 0};
+    int r = failed[0] ? error[0] : failed[1] ? error[1] : error[2];
+    char names[48];
+    list(names, sizeof names, failed);
+    (void)snprintf(g->why, sizeof g->why, "commands are ended together%s%s%s%s%s",
                    g->memory ? ", their memory has one limit" : "",
                    g->pids ? ", their number has one" : "",
+                   g->cpu ? ", their processors have one" : "",
                    r == 0         ? ""
                    : r == -ENODEV ? "; no controller for "
                    : r == -EBUSY  ? "; others share our cgroup, so no limit for "
                                   : "; no limit for ",
-                   r == 0             ? ""
-                   : m != 0 && p != 0 ? "memory and processes"
-                   : m != 0           ? "memory"
-                                      : "processes");
+                   names);
     if (r == -EBUSY)
-        g->fix = "start the daemon in a cgroup of its own (systemd: Delegate=memory pids)";
+        g->fix = "start the daemon in a cgroup of its own (systemd: Delegate=memory pids cpu)";
     else if (r != 0)
-        g->fix = "cgroup v2 with the memory and pids controllers (systemd: Delegate=memory pids)";
+        g->fix = "cgroup v2 with the memory, pids and cpu controllers (systemd: "
+                 "Delegate=memory pids cpu)";
+}
+
+/* What wasn't asked for isn't missed. dir: of the cgroup with the limits. */
+static void limit(struct sp_cgroup *g, const struct sp_config *c, int dir)
+{
+    const struct {
+        bool asked;
+        const char *controller;
+        int (*set)(int dir, const struct sp_config *c);
+        bool *gave, *limited;
+    } t[3] = {{c->limit_memory != 0, "memory", sp_cgroup_limit_memory, &g->gave_memory, &g->memory},
+              {c->limit_procs != 0, "pids", sp_cgroup_limit_pids, &g->gave_pids, &g->pids},
+              {c->limit_cpus != 0, "cpu", sp_cgroup_limit_cpu, &g->gave_cpu, &g->cpu}};
+    int error[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        if (!t[i].asked)
+            continue;
+        error[i] = give_down(g, c->mode == SP_MODE_BOX, t[i].controller, t[i].gave);
+        if (error[i] == 0)
+            error[i] = t[i].set(dir, c);
+        *t[i].limited = error[i] == 0;
+    }
+    tell(g, error);
 }
 
 /* ---- the whole ---- */
@@ -249,17 +266,19 @@ static int nothing(void *arg)
     _exit(0);
 }
 
-/* As the cell will do it: with its ids. */
-static int try_clone(const struct sp_cgroup *g, const struct sp_config *c)
+/* As the cell will do it: with its ids, and in the box from the place beside. */
+static int try_clone(const struct sp_cgroup *g, const struct sp_config *c, int dir)
 {
     static char stack[16384] __attribute__((aligned(16)));
     const uint64_t token[2] = {0, 0};
     int status;
     pid_t pid = fork();
     if (pid == 0) {
+        if (c->mode == SP_MODE_BOX && sp_cgroup_write(g->fds.dir, "1/cell/cgroup.procs", "0") != 0)
+            _exit(125);
         if (c->switch_uid && sp_confine_ids(c->command_uid, c->command_gid) != 0)
             _exit(125);
-        pid_t in = sp_cgroup_clone(g->dir, 0, nothing, stack, sizeof stack, NULL, token);
+        pid_t in = sp_cgroup_clone(dir, 0, nothing, stack, sizeof stack, NULL, token);
         if (in > 0)
             (void)waitpid(in, NULL, 0);
         _exit(in > 0 ? 0 : in > -125 ? -in : 125);
@@ -272,43 +291,73 @@ static int try_clone(const struct sp_cgroup *g, const struct sp_config *c)
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -ESRCH;
 }
 
-static int fill(struct sp_cgroup *g, const struct sp_config *c)
+/* The folder of the cgroup that is to have the limits: that of commands, or of the box's first
+ * cell, which is there to be tried. */
+static int open_limited(struct sp_cgroup *g, const struct sp_config *c)
 {
-    static const char too_old[] = "Linux 5.7 or newer";
-    g->dir = open_in(g, O_RDONLY | O_DIRECTORY, "commands");
-    if (g->dir < 0)
-        return fail(g, g->dir, "the new cgroup can't be opened", NULL);
-    g->freezer = open_in(g, O_WRONLY, "commands/cgroup.freeze");
-    if (g->freezer < 0)
-        return fail(g, g->freezer, "no cgroup.freeze", too_old);
-    g->procs = open_in(g, O_RDONLY, "commands/cgroup.procs");
-    if (g->procs < 0)
-        return fail(g, g->procs, "no cgroup.procs", too_old);
-    int r = give_to(g, c);
+    const bool box = c->mode == SP_MODE_BOX;
+    int r = box ? sp_cgroup_cell_folders(g->fds.dir, 1) : 0;
+    if (r == 0)
+        r = box ? sp_cgroup_cell_give(g->fds.dir, 1, c->command_uid) : give_away(g, c);
     if (r != 0)
         return fail(g, r, "the new cgroup can't be given to the user of commands", NULL);
+    int dir = openat(g->fds.dir, box ? "1/run" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 ? fail(g, -errno, "the new cgroup can't be opened", NULL) : dir;
+}
+
+static int try_and_limit(struct sp_cgroup *g, const struct sp_config *c, int dir)
+{
     char leaf[sizeof g->base + 16];
     (void)snprintf(leaf, sizeof leaf, "%s/daemon", g->base);
-    r = write_file(leaf, "cgroup.procs", "0");
+    int r = write_file(leaf, "cgroup.procs", "0");
     if (r != 0)
         return fail(g, r, "the daemon can't enter a new cgroup", NULL);
-    r = try_clone(g, c);
+    r = try_clone(g, c, dir);
     if (r != 0)
         return fail(g, r, "no process can be started in the new cgroup",
                     "a system call filter around the daemon that allows clone3");
-    limit(g, c);
-    if (g->memory)
-        g->events = open_in(g, O_RDONLY, "commands/memory.events");
+    limit(g, c, dir);
     return 0;
+}
+
+static int open_commands(struct sp_cgroup *g, bool memory, bool cpu)
+{
+    char path[sizeof g->base + 16];
+    (void)snprintf(path, sizeof path, "%s/commands", g->base);
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = dir < 0 ? -errno : sp_cgroup_open(dir, memory, cpu, &g->fds);
+    if (dir >= 0)
+        close(dir);
+    return r == 0 ? 0
+                  : fail(g, r, "no cgroup.freeze or cgroup.procs that can be opened",
+                         "Linux 5.7 or newer");
+}
+
+static int fill(struct sp_cgroup *g, const struct sp_config *c)
+{
+    int r = open_commands(g, false, false);
+    if (r != 0)
+        return r;
+    int dir = open_limited(g, c);
+    if (dir < 0)
+        return dir;
+    r = try_and_limit(g, c, dir);
+    close(dir);
+    if (r != 0)
+        return r;
+    if (c->mode == SP_MODE_BOX) /* a broker makes them as it needs them */
+        return sp_cgroup_cell_remove(g->fds.dir, 1);
+    sp_cgroup_close(&g->fds);
+    return open_commands(g, g->memory, g->cpu);
 }
 
 int sp_cgroup_make(struct sp_cgroup *g, const struct sp_config *c)
 {
     static const char delegate[] =
-        "a cgroup that the daemon may write (systemd: Delegate=memory pids; "
+        "a cgroup that the daemon may write (systemd: Delegate=memory pids cpu; "
         "in a container a writable /sys/fs/cgroup)";
     static char self[TEXT], mounts[TEXT * 4];
-    *g = (struct sp_cgroup){.dir = -1, .freezer = -1, .procs = -1, .events = -1, .lock = -1};
+    *g = (struct sp_cgroup){.fds = {-1, -1, -1, -1, -1}, .lock = -1};
     if (read_text("/proc/self/cgroup", self, sizeof self) < 0 ||
         read_text("/proc/self/mountinfo", mounts, sizeof mounts) < 0)
         return fail(g, -ENOENT, "/proc doesn't tell", NULL);
@@ -330,12 +379,4 @@ int sp_cgroup_make(struct sp_cgroup *g, const struct sp_config *c)
     if (r != 0)
         sp_cgroup_remove(g);
     return r;
-}
-
-uint64_t sp_cgroup_oom_kills(int events)
-{
-    char text[1024];
-    ssize_t n = pread(events, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return sp_cgroup_value(text, "oom_kill");
 }

@@ -1,21 +1,16 @@
-/* cgroup_enter.c: how a command is born in its cgroup, at no cost of its own: clone3 does it in the
- * same step that makes the process. (To move one that exists takes milliseconds.) clone3 has its
- * flags in memory, where no filter can look, and among them are namespaces: so commands must not
- * have it, though they inherit the filters of the thread that uses it. The filter here lets it pass
- * by a number that the thread makes up and puts in registers which clone3 doesn't use. Commands
- * can't know it: exec clears registers and memory, and the cell's can't be read. */
+/* cgroup_enter.c: keeps to the cell what starts a command in its cgroup (base/clone_into.c). clone3
+ * has its flags in memory, where no filter can look, and among them are namespaces: so commands
+ * must not have it, though they inherit the filters of the thread that uses it. The filter here
+ * lets it pass by a number that the thread makes up and puts in registers which clone3 doesn't use.
+ * Commands can't know it: exec clears registers and memory, and the cell's can't be read. */
 #include "sallyport/confine.h"
 
 #include <errno.h>
 #include <linux/filter.h>
-#include <linux/sched.h>
 #include <linux/seccomp.h>
-#include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ARG(i) ((uint32_t)offsetof(struct seccomp_data, args) + 8u * (i))
@@ -42,75 +37,4 @@ int sp_cgroup_seal(uint64_t token[2])
     };
     struct sock_fprog prog = {sizeof ins / sizeof ins[0], ins};
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0 ? 0 : -errno;
-}
-
-/* The child begins on its own stack, behind the call, with our registers. */
-#if defined __x86_64__
-static long clone_token(const struct clone_args *a, const uint64_t token[2], int (*fn)(void *),
-                        void *arg)
-{
-    long r;
-    register uint64_t low __asm__("rdx") = token[0];
-    register uint64_t high __asm__("r10") = token[1];
-    register int (*call)(void *) __asm__("r8") = fn;
-    register void *with __asm__("r9") = arg;
-    __asm__ volatile("syscall\n\t"
-                     "testq %%rax, %%rax\n\t"
-                     "jnz 1f\n\t"
-                     "xorl %%ebp, %%ebp\n\t"
-                     "movq %%r9, %%rdi\n\t"
-                     "call *%%r8\n\t"
-                     "hlt\n"
-                     "1:"
-                     : "=a"(r)
-                     : "0"(SYS_clone3), "D"(a), "S"(sizeof *a), "r"(low), "r"(high), "r"(call),
-                       "r"(with)
-                     : "rcx", "r11", "memory", "cc");
-    return r;
-}
-#elif defined __aarch64__
-static long clone_token(const struct clone_args *a, const uint64_t token[2], int (*fn)(void *),
-                        void *arg)
-{
-    register long r __asm__("x0") = (long)(uintptr_t)a;
-    register size_t size __asm__("x1") = sizeof *a;
-    register uint64_t low __asm__("x2") = token[0];
-    register uint64_t high __asm__("x3") = token[1];
-    register int (*call)(void *) __asm__("x4") = fn;
-    register void *with __asm__("x5") = arg;
-    register long number __asm__("x8") = SYS_clone3;
-    __asm__ volatile("svc #0\n\t"
-                     "cbnz x0, 1f\n\t"
-                     "mov x29, xzr\n\t"
-                     "mov x0, x5\n\t"
-                     "blr x4\n\t"
-                     "brk #1\n"
-                     "1:"
-                     : "+r"(r)
-                     : "r"(number), "r"(size), "r"(low), "r"(high), "r"(call), "r"(with)
-                     : "x30", "memory", "cc");
-    return r;
-}
-#else
-/* Nobody has tried it on another processor: the layer is off there. */
-static long clone_token(const struct clone_args *a, const uint64_t token[2], int (*fn)(void *),
-                        void *arg)
-{
-    (void)a;
-    (void)token;
-    (void)fn;
-    (void)arg;
-    return -ENOSYS;
-}
-#endif
-
-pid_t sp_cgroup_clone(int dir, uint64_t flags, int (*fn)(void *), char *stack, size_t size,
-                      void *arg, const uint64_t token[2])
-{
-    const struct clone_args a = {.flags = flags | CLONE_INTO_CGROUP,
-                                 .exit_signal = SIGCHLD,
-                                 .stack = (uint64_t)(uintptr_t)stack,
-                                 .stack_size = size,
-                                 .cgroup = (unsigned)dir};
-    return (pid_t)clone_token(&a, token, fn, arg);
 }

@@ -153,15 +153,24 @@ static void probe(struct sp_plan *p, struct sp_config *c, const struct choice *o
 }
 
 /* The value that would let it start: what was accepted, and what is missing. */
-static void suggest(const struct sp_plan *p, const struct choice *ok, int first, char *out,
-                    size_t cap)
+static void suggest(const struct sp_plan *p, int first, char *out, size_t cap)
 {
     int n = snprintf(out, cap, "%s", names[first]);
     for (int i = 0; i < SP_LAYER_COUNT; i++) {
         bool missing = p->layer[i].required && !p->layer[i].active;
-        if (i != first && (missing || ok->named[i]) && n > 0 && (size_t)n < cap)
+        if (i != first && (missing || p->layer[i].accepted) && n > 0 && (size_t)n < cap)
             n += snprintf(out + n, cap - (size_t)n, ",%s", names[i]);
     }
+}
+
+void sp_plan_refusal(const struct sp_plan *p, enum sp_layer l, const char *why, char *err,
+                     size_t errlen)
+{
+    char list[160];
+    suggest(p, (int)l, list, sizeof list);
+    (void)snprintf(err, errlen,
+                   "The layer %s is missing (%s); SALLYPORT_ACCEPT_MISSING=%s starts without it.",
+                   names[l], why, list);
 }
 
 int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, const char *disable,
@@ -174,6 +183,8 @@ int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, con
     if (choose(&ok, accept, "SALLYPORT_ACCEPT_MISSING", err, errlen) != 0 ||
         choose(&off, disable, "the list of disabled layers", err, errlen) != 0)
         return -1;
+    for (int i = 0; i < SP_LAYER_COUNT; i++)
+        p->layer[i].accepted = ok.named[i];
     probe(p, c, &off);
     sp_plan_fixes(p, c);
     p->layer[SP_LAYER_NO_NEW_PRIVS].required = true;
@@ -193,14 +204,9 @@ int sp_plan_make(struct sp_plan *p, struct sp_config *c, const char *accept, con
             p->layer[i].required |= i != SP_LAYER_NET_NS && i != SP_LAYER_CGROUP;
     for (int i = 0; i < SP_LAYER_COUNT; i++) {
         const struct sp_layer_state *l = &p->layer[i];
-        if (l->active || !l->required || ok.named[i])
+        if (l->active || !l->required || l->accepted)
             continue;
-        char list[160];
-        suggest(p, &ok, i, list, sizeof list);
-        (void)snprintf(
-            err, errlen,
-            "The layer %s is missing (%s); SALLYPORT_ACCEPT_MISSING=%s starts without it.", l->name,
-            l->why, list);
+        sp_plan_refusal(p, (enum sp_layer)i, l->why, err, errlen);
         return -1;
     }
     return 0;

@@ -165,18 +165,13 @@ static int start(struct child *c, const struct sp_fdmap *extra, int nextra,
 
 static int try_broker(struct super *s)
 {
-    struct sp_fdmap map[8] = {{s->config_fd, SP_FD_CONFIG},
-                              {s->workspace_fd, SP_FD_EXTRA},
-                              {s->filters_fd, SP_FD_FILTERS},
-                              {sp_role_binary("broker"), SP_FD_SELF}};
+    struct sp_fdmap map[4 + SP_CGROUP_FDS] = {{s->config_fd, SP_FD_CONFIG},
+                                              {s->workspace_fd, SP_FD_EXTRA},
+                                              {s->filters_fd, SP_FD_FILTERS},
+                                              {sp_role_binary("broker"), SP_FD_SELF}};
     int n = 4;
-    if (s->cfg.cgroup) {
-        map[n++] = (struct sp_fdmap){s->cgroup.dir, SP_FD_CGROUP};
-        map[n++] = (struct sp_fdmap){s->cgroup.freezer, SP_FD_CGROUP_FREEZE};
-        map[n++] = (struct sp_fdmap){s->cgroup.procs, SP_FD_CGROUP_PROCS};
-    }
-    if (s->cfg.cgroup_memory)
-        map[n++] = (struct sp_fdmap){s->cgroup.events, SP_FD_CGROUP_EVENTS};
+    if (s->cfg.cgroup)
+        n += sp_cgroup_map(&s->cgroup.fds, map + n);
     return start(&s->broker, map, n, NULL);
 }
 
@@ -272,13 +267,15 @@ void send_op(struct child *c, uint8_t op)
 
 void sweep_all(struct super *s)
 {
+    if (s->cfg.cgroup_cpu && s->cgroup.fds.cpu >= 0)
+        (void)sp_cgroup_cpus(s->cgroup.fds.cpu, NULL); /* the next cell limits them anew */
     if (s->cfg.cgroup)
-        (void)sp_cgroup_kill(s->cgroup.freezer, s->cgroup.procs);
+        (void)sp_cgroup_kill(s->cgroup.fds.freezer, s->cgroup.fds.procs);
     uid_t uid = s->cfg.own_uid && s->cfg.switch_uid ? s->cfg.command_uid : (uid_t)-1;
     const pid_t keep[] = {s->broker.pid, s->front.pid, s->registry.pid};
     int left = sp_sweep(keep, 3, uid, SWEEP_MS);
     if (s->cfg.cgroup)
-        (void)sp_cgroup_thaw(s->cgroup.freezer);
+        (void)sp_cgroup_thaw(s->cgroup.fds.freezer);
     if (left < 0)
         sp_log(SP_LOG_ERROR, "can't look for processes left over: %s", strerror(-left));
     else if (left > 0)

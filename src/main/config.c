@@ -97,6 +97,7 @@ int config_make(const struct settings *s, struct sp_config *c, int *workspace_fd
     c->max_connections = (uint32_t)s->max_connections; /* the table bounds it */
     c->limit_procs = s->max_procs;
     c->limit_memory = s->max_memory;
+    c->limit_cpus = s->cpus;
     c->limit_cpu_s = s->max_cpu / 1000 + (s->max_cpu % 1000 != 0); /* never down to none */
     c->limit_file_bytes = s->max_file_bytes;
     c->limit_open_files = s->max_open_files;

@@ -161,7 +161,9 @@ static void make_cgroup(void)
 {
     if (access(CGROUP "/cgroup.controllers", F_OK) != 0)
         return;
-    (void)write_to(CGROUP "/cgroup.subtree_control", "+memory +pids");
+    static const char *const give[] = {"+memory", "+pids", "+cpu"};
+    for (int i = 0; i < 3; i++)
+        (void)write_to(CGROUP "/cgroup.subtree_control", give[i]);
     if (mkdir(CGROUP "/sallyport", 0755) != 0 && errno != EEXIST)
         (void)failed("can't make", CGROUP "/sallyport");
 }

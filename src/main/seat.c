@@ -156,30 +156,40 @@ static int choose(struct super *s, const struct settings *set, char *warn, size_
     return ids_choose(set, &s->cfg, warn, warnlen, err, errlen);
 }
 
-/* The layer that a daemon can do without: what is missing is told, and no more. */
-static void make_cgroup(struct super *s, struct sp_plan *plan)
+/* A daemon can do without: what is missing is told, and no more, but where nothing else could keep
+ * a limit that was asked for. */
+static int make_cgroup(struct super *s, struct sp_plan *plan, char *err, size_t errlen)
 {
     struct sp_layer_state *l = &plan->layer[SP_LAYER_CGROUP];
-    if (!s->cfg.cgroup)
-        return;
-    if (s->cfg.mode != SP_MODE_SEAT) { /* to end one identity's command would end all */
-        s->cfg.cgroup = false;
-        (void)snprintf(l->why, sizeof l->why, "only the seat has one, for its one command");
-        return;
+    struct sp_config *c = &s->cfg;
+    bool made = c->cgroup && sp_cgroup_make(&s->cgroup, c) == 0;
+    if (c->cgroup) {
+        (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
+        l->fix = s->cgroup.fix;
     }
-    bool made = sp_cgroup_make(&s->cgroup, &s->cfg) == 0;
-    (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
     /* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup.
      */
-    if (made && s->cfg.pid_ns && !s->cgroup.memory && !s->cgroup.pids) {
+    bool limits = s->cgroup.memory || s->cgroup.pids || s->cgroup.cpu;
+    if (made && c->pid_ns && !limits) {
         sp_cgroup_remove(&s->cgroup);
         (void)snprintf(l->why, sizeof l->why,
                        "it would limit nothing here%s, and the PID namespace ends commands",
-                       s->cfg.limit_memory != 0 ? " (no controller for memory)" : "");
+                       c->limit_cpus != 0     ? " (no controller for processors)"
+                       : c->limit_memory != 0 ? " (no controller for memory)"
+                                              : "");
         made = false;
     }
-    l->active = s->cfg.cgroup = made;
-    s->cfg.cgroup_memory = made && s->cgroup.memory;
+    l->active = c->cgroup = made;
+    c->cgroup_memory = made && s->cgroup.memory;
+    c->cgroup_pids = made && s->cgroup.pids;
+    c->cgroup_cpu = made && s->cgroup.cpu;
+    l->required = c->limit_cpus != 0;
+    if (c->limit_cpus == 0 || c->cgroup_cpu || l->accepted)
+        return 0;
+    char why[240];
+    (void)snprintf(why, sizeof why, "SALLYPORT_CPUS needs it; %s", l->why);
+    sp_plan_refusal(plan, SP_LAYER_CGROUP, why, err, errlen);
+    return -1;
 }
 
 /* A cell that may trace could trace what else runs as its user: only where it sees none of that, or
@@ -232,7 +242,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
         s->cfg.own_uid = false;
     if (can_end_trees(&s->cfg, err, errlen) != 0)
         return -1;
-    make_cgroup(s, plan);
+    if (make_cgroup(s, plan, err, errlen) != 0)
+        return -1;
     if (set.tmp_size == 0)
         leave_room(&s->cfg);
     bound_the_walk(&s->cfg);

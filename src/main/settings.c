@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum kind { TEXT, NUMBER, DURATION, SIZE, BOOL, LEVEL, FORMAT, ISOLATION, NETWORK };
+enum kind { TEXT, NUMBER, DURATION, SIZE, CPUS, BOOL, LEVEL, FORMAT, ISOLATION, NETWORK };
 
 struct setting {
     const char *name;
@@ -57,6 +57,7 @@ static const struct setting table[] = {
     {"SALLYPORT_MAX_PROCS", NUMBER, AT(max_procs), "4096", 0, 4194304, "processes of the commands' user; 0 no limit"},
     {"SALLYPORT_MAX_MEMORY", SIZE, AT(max_memory), "0", 0, ANY, "writable memory of one process; 0 no limit"},
     {"SALLYPORT_MAX_CPU", DURATION, AT(max_cpu), "0", 0, 365 * DAY, "processor time of one process; 0 no limit"},
+    {"SALLYPORT_CPUS", CPUS, AT(cpus), "0", 10, 4096000, "processors for all of a command together, such as 1.5; 0 no limit"},
     {"SALLYPORT_MAX_FILE_BYTES", SIZE, AT(max_file_bytes), "0", 0, ANY, "of a file a command writes; 0 no limit"},
     {"SALLYPORT_MAX_OPEN_FILES", NUMBER, AT(max_open_files), "0", 0, 1048576, "of one process; 0 as inherited"},
     {"SALLYPORT_HELD_SHELL", BOOL, AT(held_shell), "off", 0, 0, "keep a shell ready for the next command: on or off"},
@@ -148,6 +149,11 @@ static bool parse(const struct setting *t, const char *v, uint64_t *out)
     case SIZE:
         ok = sp_parse_size(v, out);
         break;
+    case CPUS:
+        ok = sp_parse_thousandths(v, out);
+        if (ok && *out == 0)
+            return true;
+        break;
     case BOOL:
         ok = sp_parse_bool(v, &truth);
         *out = ok && truth;
@@ -172,6 +178,8 @@ static const char *wanted(const struct setting *t)
         return "a duration like 250ms, 30s or 5m";
     case SIZE:
         return "a size like 64k or 16MiB";
+    case CPUS:
+        return "a number of processors like 2 or 0.5";
     case BOOL:
         return "true or false";
     case LEVEL:

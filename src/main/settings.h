@@ -23,6 +23,7 @@ struct settings {
     const char *user, *front_user, *env_pass, *accept_missing;
     const char *command_policy, *command_paths;
     uint64_t max_procs, max_memory, max_cpu, max_file_bytes, max_open_files;
+    uint64_t cpus; /* thousandths of a processor */
     uint64_t log_level, log_requests, metrics;
     const char *tls_cert, *tls_key;
     uint64_t isolation; /* enum sp_isolation */

@@ -2,6 +2,7 @@
 daemon takes away what it made. In the host's real cgroup2 tree; what needs the memory and pids controllers
 is in test_cgroup_limits.py."""
 import itertools
+import json
 import os
 import signal
 import textwrap
@@ -214,6 +215,33 @@ def test_off_without_delegation(folder, start):
     d = start(plan="user", cgroup2=folder(0).path)
     assert "layer cgroup: off (our cgroup can't be written: Permission denied)" in d.log()
     assert d.run("echo ok")["stdout"] == "ok\n"
+
+
+def test_processors_need_a_controller(folder, start):
+    """No other limit does instead: the start is refused by the layer's name, or accepted by it."""
+    if "cpu" in (cgroup2.mounted() / "cgroup.controllers").read_text().split():
+        d = start(cgroup2=folder().path, env={"SALLYPORT_CPUS": "1.5"})
+        assert "their processors have one" in d.log()
+        return
+    whys = ((folder().path, "commands are ended together; no controller for "), (None, "our cgroup can't be written: "))
+    for path, why in whys:
+        d = start(up=False, cgroup2=path, env={"SALLYPORT_CPUS": "1.5", names.ACCEPT_MISSING: "signal-scope"})
+        assert d.wait_exit()["status"] == 2
+        assert f"The layer cgroup is missing (SALLYPORT_CPUS needs it; {why}" in d.log(), d.log()
+        assert "SALLYPORT_ACCEPT_MISSING=cgroup,signal-scope starts without it." in d.log()
+        d = start(cgroup2=path, env={"SALLYPORT_CPUS": "1.5", names.ACCEPT_MISSING: "cgroup"})
+        assert d.run("echo ok")["stdout"] == "ok\n" and why in d.log()
+
+
+def test_check_tells_what_is_missing_for_processors(folder, start):
+    f = folder()
+    d = start(up=False, args=("check", "--json"), cgroup2=f.path, env={"SALLYPORT_CPUS": "1"})
+    has = "cpu" in (cgroup2.mounted() / "cgroup.controllers").read_text().split()
+    assert d.wait_exit()["status"] == (0 if has else 2)
+    said = json.loads((d.base / "stdout").read_text())
+    layer = next(x for x in said["layers"] if x["name"] == "cgroup")
+    assert said["starts"] is has and layer["required"] is True and f.below() == []
+    assert has or ("Delegate=memory pids cpu" in layer["fix"] and "layer cgroup" in said["refusal"])
 
 
 def test_limits_without_controllers_are_told(placed):

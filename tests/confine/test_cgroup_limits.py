@@ -1,6 +1,6 @@
-"""The memory and pids controllers at work, on Debian's own kernel in a virtual machine: the limits are on
-the cgroup of commands, a command that runs over its memory is ended whole and says so, the cell isn't; and
-without the right to the controllers the daemon says that and starts."""
+"""The memory, pids and cpu controllers at work, on Debian's own kernel in a virtual machine: the limits are on
+the cgroup of commands, in the box of each identity's; a command that runs over its memory is ended whole and says
+so, the cell isn't; and without the right to the controllers the daemon says that and starts, or refuses."""
 import json
 import textwrap
 
@@ -31,7 +31,7 @@ SETTINGS = """
     }
     """
 DELEGATED = """
-    echo '+memory +pids' >/sys/fs/cgroup/cgroup.subtree_control
+    echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
     echo $$ >$own/cgroup.procs
     """
 # The script's own shell stays in that cgroup: it may have no controllers for its children then.
@@ -47,21 +47,25 @@ ALONE = """
 MANY = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do (for j in 1 2 3 4; do sleep 100 & done; wait) & done; sleep 1; echo made"
 WORK = """
     cd $own/sallyport-0/commands
-    echo "limits $(cat memory.max memory.swap.max memory.oom.group pids.max 2>/dev/null | $b tr '\\n' ' ')"
+    echo "limits $(cat memory.max memory.swap.max memory.oom.group pids.max cpu.max 2>/dev/null | $b tr '\\n' ' ')"
     echo "daemon $($b wc -l <../daemon/cgroup.procs)"
     cd /
     run plain '{"command":"echo ok; cat /proc/self/cgroup"}'
     run big '{"command":"dd if=/dev/zero of=/dev/shm/x bs=1M count=200; echo survived"}'
     run next '{"command":"rm -f /dev/shm/x; echo next"}'
     run part '{"command":"dd if=/dev/zero of=/dev/shm/x bs=1M count=20 2>/dev/null; rm /dev/shm/x; echo small"}'
+    run busy '{"command":"i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo counted"}'
+    run left '{"command":"for i in 1 2 3 4 5; do while :; do :; done & done; echo left"}'
+    echo "throttled $($b awk '/^nr_throttled/ {print $2}' $own/sallyport-0/commands/cpu.stat)"
+    echo "again $(cat $own/sallyport-0/commands/cpu.max)"
     run last '{"command":"echo last"}'
     $b grep -c 'the cell' /tmp/log
     """
 
 
-def lines(tmp_path, *parts):
+def lines(tmp_path, *parts, own_root=False):
     script = "".join(textwrap.dedent(p) for p in parts)
-    return vm.run(script, tmp_path)
+    return vm.run(script, tmp_path, own_root=own_root)
 
 
 def answer(out, name):
@@ -74,29 +78,37 @@ def line(out, name):
 
 @pytest.mark.slow
 def test_limits(tmp_path):
-    out = lines(tmp_path, SETTINGS, ALONE, "echo '+memory +pids' >/sys/fs/cgroup/cgroup.subtree_control\n",
-                "start_alone\n", WORK, "finish\n")
+    out = lines(tmp_path, SETTINGS, ALONE, "echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control\n",
+                "export SALLYPORT_CPUS=0.5\nstart_alone\n", WORK, "finish\n")
     text = "\n".join(out)
-    assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one)" in text
-    assert line(out, "limits").split()[0] == str(64 << 20) and line(out, "limits").split()[-2:] == ["1", "40"], text
+    assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one, their processors have one)" in text
+    limits = line(out, "limits").split()
+    assert limits[0] == str(64 << 20) and limits[-4:] == ["1", "40", "50000", "100000"], text
     assert int(line(out, "daemon")) == 4, text
     assert answer(out, "plain")["stdout"] == "ok\n0::/own/sallyport-0/commands\n"
     big = answer(out, "big")
     assert big["oom_killed"] is True and big["signal"] == "SIGKILL" and big["exit_code"] == 137, big
     assert "survived" not in big["stdout"]
-    for name, said in (("next", "next\n"), ("part", "small\n"), ("last", "last\n")):
+    for name, said in (("next", "next\n"), ("part", "small\n"), ("busy", "counted\n"), ("left", "left\n"),
+                       ("last", "last\n")):
         r = answer(out, name)
         assert r["stdout"] == said and r["exit_code"] == 0 and "oom_killed" not in r, r
+    assert int(line(out, "throttled")) > 0 and line(out, "again") == "50000 100000", text
     assert line(out, "end") == "0 0 ", text  # status, folders left, controllers left
 
 
 @pytest.mark.slow
 def test_others_in_the_cgroup(tmp_path):
-    """The kernel gives no controllers to the children of a cgroup with processes: told, and no more."""
-    out = lines(tmp_path, SETTINGS, DELEGATED, "start\n",
+    """The kernel gives no controllers to the children of a cgroup with processes: told, and no more, but where
+    nothing else keeps the limit."""
+    out = lines(tmp_path, SETTINGS, DELEGATED, "SALLYPORT_CPUS=1 /usr/bin/sallyport seat; echo status $?\n", "start\n",
                 "run plain '{\"command\":\"sleep 100 & echo ok\"}'\n", "finish\n")
     text = "\n".join(out)
-    assert "layer cgroup: on (commands are ended together; others share our cgroup, so no limit for memory and processes)" in text
+    shared = "commands are ended together; others share our cgroup, so no limit for memory"
+    assert f"layer cgroup: on ({shared} and processes)" in text
+    assert f"The layer cgroup is missing (SALLYPORT_CPUS needs it; {shared}, processes and processors); " \
+        "SALLYPORT_ACCEPT_MISSING=cgroup,signal-scope starts without it." in text
+    assert line(out, "status") == "2"
     assert answer(out, "plain")["stdout"] == "ok\n"
     assert line(out, "end") == "0 0 ", text
 
@@ -113,3 +125,69 @@ def test_number_of_processes(tmp_path):
     assert int(line(out, "refused")) > 0, text
     assert answer(out, "last")["stdout"] == "last\n"
     assert line(out, "end") == "0 0 ", text
+
+
+BOX = """
+    export RUNBOX_API_KEY=not-a-key-for-production RUNBOX_ROOT=/data RUNBOX_PORT=8080 RUNBOX_BIND=127.0.0.1
+    export SALLYPORT_CPUS=0.2 SALLYPORT_MAX_PROCS=400
+    unset SANDBOX_WORKSPACE SANDBOX_PORT SALLYPORT_BIND
+    echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
+    $b sh -c 'echo $$ >/sys/fs/cgroup/own/cgroup.procs; exec /usr/bin/sallyport box' >/tmp/log 2>&1 &
+    pid=$!
+    while ! $b wget -q -O /dev/null http://127.0.0.1:8080/ready 2>/dev/null; do $b sleep 0.1; done
+    $b grep 'layer' /tmp/log
+    call() {
+        $b wget -q -O - --header 'Authorization: Bearer not-a-key-for-production' --header "X-Runbox-Identity: $1" \
+            --header 'Content-Type: application/json' --post-data "$2" http://127.0.0.1:8080/v1/exec
+    }
+    say() {
+        printf '%s %s\n' "$1" "$(call "$2" "$3")"
+    }
+    """
+# Two of 40 MiB at a time are more than the 64 that each may have.
+TWO = """
+    say plain a '{"command":"cat /proc/self/cgroup"}'
+    say other b '{"command":"cat /proc/self/cgroup"}'
+    at=$own/sallyport-0/commands
+    for n in $(ls $at | $b grep '^[0-9]'); do
+        [ -n "$($b cat $at/$n/cell/cgroup.procs)" ] || continue
+        echo "limits $n $(cd $at/$n/run; cat memory.max memory.oom.group pids.max cpu.max | $b tr '\\n' ' ')"
+    done
+    big='{"command":"dd if=/dev/zero of=/dev/null bs=40M count=1 2>/dev/null; echo enough"}'
+    call a "$big" >/tmp/a & one=$!
+    call b "$big" >/tmp/b & two=$!
+    wait $one $two
+    echo "first $(cat /tmp/a)"
+    echo "second $(cat /tmp/b)"
+    call b '{"command":"sleep 1; echo beside"}' >/tmp/b & two=$!
+    say over a '{"command":"for i in 1 2 3 4; do dd if=/dev/zero of=/dev/null bs=40M count=20 2>/dev/null & done; wait; echo survived"}'
+    wait $two
+    echo "beside $(cat /tmp/b)"
+    say next a '{"command":"echo next"}'
+    say spin a '{"command":"for i in 1 2 3 4 5 6 7 8 9 10; do for j in 1 2 3 4 5 6 7 8 9 10; do while :; do :; done & done; done; wait","timeout":6}'
+    say last a '{"command":"echo last"}'
+    echo "lost $($b grep -c 'is lost' /tmp/log)"
+    """
+
+
+@pytest.mark.slow
+def test_box(tmp_path):
+    """Each identity has its limits for itself, and what one does over them is its own loss. A hundred processes that
+    spin on a fifth of a processor end in time: what is ended isn't held to the limit."""
+    out = lines(tmp_path, SETTINGS, BOX, TWO, "finish\n", own_root=True)
+    text = "\n".join(out)
+    assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one, " \
+        "their processors have one)" in text
+    assert "layer view: on" in text and "layer pid-ns: on" in text, text
+    places = [answer(out, x)["stdout"].strip() for x in ("plain", "other")]
+    assert places[0] != places[1] and all(p.startswith("0::/own/sallyport-0/commands/") and p.endswith("/run") for p in places)
+    limits = [x.split()[2:] for x in out if x.startswith("limits")]
+    assert len(limits) >= 2 and all(x == [str(64 << 20), "1", "400", "20000", "100000"] for x in limits), text
+    for name, said in (("first", "enough\n"), ("second", "enough\n"), ("beside", "beside\n"), ("next", "next\n"),
+                       ("last", "last\n")):
+        r = answer(out, name)
+        assert r["stdout"] == said and r["exit_code"] == 0 and "oom_killed" not in r, text
+    over = answer(out, "over")
+    assert over["oom_killed"] is True and over["signal"] == "SIGKILL" and over["stdout"] == "", over
+    assert answer(out, "spin")["timed_out"] is True
+    assert line(out, "lost") == "0" and line(out, "end") == "0 0 ", text

@@ -46,6 +46,7 @@ for kind in box seat; do
     mkdir "etc/systemd/system/sallyport-$kind.socket.d" "etc/systemd/system/sallyport-$kind.service.d"
     printf '[Socket]\nListenStream=\nListenStream=/run/%s.sock\n' $kind >"etc/systemd/system/sallyport-$kind.socket.d/room.conf"
     printf '[Service]\nStandardError=file:/run/%s.log\n' $kind >"etc/systemd/system/sallyport-$kind.service.d/room.conf"
+    for d in $DROPINS; do cp "$UNITS/$d" "etc/systemd/system/sallyport-$kind.service.d/"; done
 done
 printf '[Unit]\nWants=sallyport-box.socket sallyport-seat.socket\n' >etc/systemd/system/room.target
 eval "$BEFORE"
@@ -63,14 +64,14 @@ def unified():
 
 
 class Room:
-    def __init__(self, before=""):
-        """before: shell, run in the room's root before systemd is."""
+    def __init__(self, before="", dropins=()):
+        """before: shell, run in the room's root before systemd is; dropins: of deploy/systemd, for both units."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sp-systemd-", dir="/run"))
         self.cgroup = unified() / self.folder.name
         self.cgroup.mkdir()
         self.said = open(self.folder.with_suffix(".log"), "w+b")
         env = {**os.environ, "ROOM": str(self.folder), "UNITS": str(ROOT / "deploy/systemd"),
-               "BINARY": str(names.BIN), "KEY": KEY, "BEFORE": before}
+               "BINARY": str(names.BIN), "KEY": KEY, "BEFORE": before, "DROPINS": " ".join(dropins)}
         self.outer = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--cgroup", "--uts", "--ipc",
              "bash", "-c", f'{BUILD}'], env=env, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,

@@ -8,15 +8,14 @@ import subprocess
 import pytest
 
 from harness import procs
-from systemd_room import KEY, ROOT, Room
+from systemd_room import KEY, ROOT, Room, unified
 
 UNITS = ROOT / "deploy/systemd"
 AUTH = [("Authorization", f"Bearer {KEY}"), ("X-Runbox-Identity", "alice")]
 
 
-@pytest.fixture(scope="module", name="room")
-def fixture_room():
-    r = Room()
+def opened(dropins=()):
+    r = Room(dropins)
     try:
         r.wait_up()
         yield r
@@ -28,6 +27,16 @@ def fixture_room():
             print(kind, r.log(kind))
         print(r.log(), r.status())
         r.close()
+
+
+@pytest.fixture(scope="module", name="room")
+def fixture_room():
+    yield from opened()
+
+
+@pytest.fixture(name="limited")
+def fixture_limited():
+    yield from opened(["limits.conf"])
 
 
 def layers(text):
@@ -125,6 +134,17 @@ def test_network_conf_is_about_lines_that_are_there():
     for kind in ("box", "seat"):
         unit = (UNITS / f"sallyport-{kind}.service").read_text()
         assert all(re.search(rf"^{line.split('=')[0]}=", unit, re.M) for line in lines)
+
+
+def test_limits_conf_lets_both_make_cgroups(limited):
+    """On a host with controllers they limit; on one without they say so, and nothing else is in the way."""
+    have = {"memory", "pids", "cpu"} & set((unified() / "cgroup.controllers").read_text().split())
+    with limited.conn("box") as c, limited.conn("seat") as d:
+        assert c.request("GET", "/ready").status == 200 and d.request("GET", "/healthz").status == 200
+    for kind in ("box", "seat"):
+        line = next(x for x in limited.log(kind).splitlines() if " layer cgroup: " in x)
+        assert ("on (commands are ended together" if have else "off (it would limit nothing here,") in line
+        assert layers(limited.log(kind))["view"] == "on"
 
 
 def test_nothing_in_the_environment_of_others(room):

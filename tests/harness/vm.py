@@ -13,6 +13,7 @@ PROGRAMS = ("/bin/bash", "/usr/bin/cat", "/usr/bin/dd", "/usr/bin/rm", "/usr/bin
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /ws /etc
 b=/bin/busybox
+if [ "$1" != moved ]; then
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 $b mount -t devtmpfs dev /dev
@@ -24,6 +25,15 @@ $b ip link set lo up
 $b chown 1000:1000 /ws
 echo "root:x:0:0::/:/bin/sh" > /etc/passwd
 $b dmesg -n 1
+fi
+if [ "$1" != moved ] && [ -e /own-root ]; then # the first root can't be left, so no view is made in it
+    $b mkdir /new
+    $b mount -t tmpfs new /new
+    $b cp -a /bin /usr /lib* /etc /script /init /ws /new
+    $b mkdir -p /new/proc /new/sys /new/dev /new/tmp /new/run
+    for m in proc sys dev tmp; do $b mount -o move /$m /new/$m; done
+    exec $b switch_root /new /bin/busybox sh /init moved
+fi
 echo "VM-BEGIN"
 /bin/busybox sh /script 2>&1
 echo "VM-END $?"
@@ -53,7 +63,7 @@ def libraries(program):
     return set(re.findall(r"(/\S+)", out))
 
 
-def build_root(root, script):
+def build_root(root, script, own_root):
     for p in ("bin", "usr/bin", "lib64", "ws"):
         (root / p).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
@@ -68,15 +78,17 @@ def build_root(root, script):
         shutil.copy(p, to)
     (root / "bin/sh").symlink_to("bash")
     (root / "script").write_text(script)
+    if own_root:
+        (root / "own-root").touch()
     init = root / "init"
     init.write_text(INIT)
     init.chmod(0o755)
 
 
-def run(script, folder, memory="768M", bound=240):
-    """What the script printed, by lines."""
+def run(script, folder, memory="768M", bound=240, own_root=False):
+    """What the script printed, by lines. own_root: in a root that is a mount, as a machine has it."""
     root = pathlib.Path(folder) / "root"
-    build_root(root, script)
+    build_root(root, script, own_root)
     listing = subprocess.run(["find", "."], cwd=root, check=True, capture_output=True).stdout
     image = pathlib.Path(folder) / "initrd"
     with open(image, "wb") as f:

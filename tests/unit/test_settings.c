@@ -58,6 +58,12 @@ START_TEST(values)
     ck_assert(!s.port_given);
     ck_assert_uint_eq(s.port, 8080);
     ck_assert_int_eq(reading("SALLYPORT_MAX_OUTPUT=64MiB"), 0);
+    ck_assert_int_eq(reading("SALLYPORT_CPUS=1.5"), 0);
+    ck_assert_uint_eq(s.cpus, 1500);
+    ck_assert_int_eq(reading("SALLYPORT_CPUS=0"), 0);
+    ck_assert_uint_eq(s.cpus, 0);
+    ck_assert_int_eq(reading("SALLYPORT_CPUS=0.01"), 0);
+    ck_assert_uint_eq(s.cpus, 10);
     ck_assert_int_eq(reading("SALLYPORT_LOG=DEBUG"), 0);
     ck_assert_uint_eq(s.log_level, 3);
     ck_assert_int_eq(reading("SALLYPORT_MAX_TIMEOUT=1m"), 0);
@@ -77,6 +83,7 @@ START_TEST(refused)
         "SALLYPORT_MAX_OUTPUT=65MiB", "SALLYPORT_MAX_OUTPUT=0", "SALLYPORT_DEFAULT_TIMEOUT=0",
         "SALLYPORT_HEAD_TIMEOUT=1ms", "SALLYPORT_LOG=loud", "SALLYPORT_LOG_REQUESTS=2",
         "SALLYPORT_MAX_CONNECTIONS=0", "SALLYPORT_MAX_UPLOAD=99999999999999999999",
+        "SALLYPORT_CPUS=0.009", "SALLYPORT_CPUS=5000", "SALLYPORT_CPUS=2 ", "SALLYPORT_CPUS=all",
         /* names */
         "SALLYPORT_ACCEPT_MISING=landlock", "SALLYPORT_=1", "SALLYPORT_PORT=8080",
         "SALLYPORT_USERS=x"};

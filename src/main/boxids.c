@@ -109,6 +109,7 @@ struct owners {
     uid_t stranger; /* runs in the pool and owns no workspace */
     pid_t stranger_pid;
     size_t found;
+    bool look; /* and end nobody */
 };
 
 static int by_uid(const void *a, const void *b)
@@ -156,13 +157,14 @@ static bool judge(void *arg, pid_t pid, uid_t uid)
         return false;
     }
     o->found++;
-    sp_uid_kill(uid);
+    if (!o->look)
+        sp_uid_kill(uid);
     return true;
 }
 
-int box_clear_pool(const struct sp_config *c, int workspaces, char *err, size_t errlen)
+int box_clear_pool(const struct sp_config *c, int workspaces, bool look, char *err, size_t errlen)
 {
-    struct owners o = {0};
+    struct owners o = {.look = look};
     int r = read_owners(&o, workspaces);
     if (r != 0)
         (void)snprintf(err, errlen, "RUNBOX_ROOT: can't read the workspaces: %s.", strerror(-r));
@@ -177,7 +179,7 @@ int box_clear_pool(const struct sp_config *c, int workspaces, char *err, size_t 
                            "as.",
                            o.stranger, (int)o.stranger_pid);
             r = -1;
-        } else if (o.found == 0) {
+        } else if (o.found == 0 || look) {
             break;
         } else if (i == CLEAR_ROUNDS) {
             (void)snprintf(err, errlen, "%zu processes of an earlier start don't end.", o.found);

@@ -1,5 +1,6 @@
-/* check.c: `sallyport check`: the plan that a start here would have, layer by layer, for people or
- * as JSON. Starts nothing and serves nobody. Trusts its arguments and environment. */
+/* check.c: `sallyport check`: the plan that a start of the seat or the box here would have, layer
+ * by layer, for people or as JSON. Starts nothing and serves nobody. Trusts its arguments and
+ * environment. */
 #include "main/supervise.h"
 
 #include <stdio.h>
@@ -37,10 +38,15 @@ static void print_json(const struct sp_plan *plan, const struct sp_config *c, co
     print_member("version", SP_VERSION, ",\n  ");
     printf("\"starts\": %s,\n  ", refusal == NULL ? "true" : "false");
     print_member("refusal", refusal, ",\n  ");
-    print_member("workspace", c->workspace, ",\n  ");
+    print_member("mode", c->mode == SP_MODE_BOX ? "box" : "seat", ",\n  ");
+    print_member(c->mode == SP_MODE_BOX ? "workspaces" : "workspace", c->workspace, ",\n  ");
     print_member("shell", c->shell, ",\n  ");
-    printf("\"users\": {\"commands\": %u, \"front\": %u},\n  \"layers\": [", c->command_uid,
-           c->front_uid);
+    if (c->mode == SP_MODE_BOX)
+        printf("\"users\": {\"first\": %u, \"last\": %u, \"front\": %u, \"registry\": %u},\n  ",
+               c->uid_min, c->uid_max, c->front_uid, c->registry_uid);
+    else
+        printf("\"users\": {\"commands\": %u, \"front\": %u},\n  ", c->command_uid, c->front_uid);
+    printf("\"layers\": [");
     const char *between = "";
     for (int i = 0; i < SP_LAYER_COUNT && plan->layer[i].why[0] != '\0'; i++) {
         const struct sp_layer_state *l = &plan->layer[i];
@@ -58,9 +64,12 @@ static void print_json(const struct sp_plan *plan, const struct sp_config *c, co
 static void print_table(const struct sp_plan *plan, const struct sp_config *c, bool starts)
 {
     if (starts) {
-        printf("%-14s %s\n", "workspace", c->workspace);
+        printf("%-14s %s\n", c->mode == SP_MODE_BOX ? "workspaces" : "workspace", c->workspace);
         printf("%-14s %s\n", "shell", c->shell);
-        if (c->switch_uid)
+        if (c->mode == SP_MODE_BOX)
+            printf("%-14s identities %u to %u, front %u:%u, registry %u:%u\n", "users", c->uid_min,
+                   c->uid_max, c->front_uid, c->front_gid, c->registry_uid, c->registry_gid);
+        else if (c->switch_uid)
             printf("%-14s commands %u:%u, front %u:%u\n", "users", c->command_uid, c->command_gid,
                    c->front_uid, c->front_gid);
         else
@@ -75,10 +84,11 @@ static void print_table(const struct sp_plan *plan, const struct sp_config *c, b
     }
 }
 
-int check_plan(struct super *s, bool json, char *err, size_t errlen)
+int check_plan(struct super *s, enum sp_mode mode, bool json, char *err, size_t errlen)
 {
     static struct sp_plan plan;
-    int r = seat_prepare(s, SP_MODE_SEAT, &plan, true, environ, err, errlen);
+    int r = seat_prepare(s, mode, &plan, true, environ, err, errlen);
+    s->cfg.mode = mode; /* refused early, it may not say so */
     if (json)
         print_json(&plan, &s->cfg, r == 0 ? NULL : err);
     else

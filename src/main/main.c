@@ -22,7 +22,9 @@ static int usage(FILE *out, int status)
 {
     fputs("usage: sallyport seat       serve one workspace: commands one at a time, and its files\n"
           "       sallyport box        serve many identities, each with a workspace and a user id\n"
-          "       sallyport check [--json]  tell which layers of confinement this host gives\n"
+          "       sallyport check [box] [--json]  tell which layers of confinement this host gives "
+          "a\n"
+          "                            seat, or a box\n"
           "       sallyport policy     check policy files, show the built-in ones\n"
           "       sallyport health [URL]  ask a seat, or http://ADDRESS:PORT or unix:PATH, for "
           "/healthz\n"
@@ -76,15 +78,19 @@ static int serve(enum sp_mode mode)
     return status;
 }
 
-/* Of the seat alone: the box's layers are the same, and its start clears away what an earlier one
- * left. */
 static int check(int argc, char **argv)
 {
     char err[REFUSAL_MAX];
+    enum sp_mode mode = SP_MODE_SEAT;
+    if (argc > 0 && (strcmp(argv[0], "seat") == 0 || strcmp(argv[0], "box") == 0)) {
+        mode = strcmp(argv[0], "box") == 0 ? SP_MODE_BOX : SP_MODE_SEAT;
+        argc--;
+        argv++;
+    }
     bool json = argc == 1 && strcmp(argv[0], "--json") == 0;
     if (argc > 1 || (argc == 1 && !json))
         return usage(stderr, USAGE_STATUS);
-    int r = check_plan(&super, json, err, sizeof err);
+    int r = check_plan(&super, mode, json, err, sizeof err);
     return r < 0 ? refused(err) : r;
 }
 

@@ -145,12 +145,14 @@ static int need_null(char *err, size_t errlen)
 }
 
 /* Who runs as whom, and where. */
-static int choose(struct super *s, const struct settings *set, char *warn, size_t warnlen,
-                  char *err, size_t errlen)
+static int choose(struct super *s, const struct settings *set, bool check, char *warn,
+                  size_t warnlen, char *err, size_t errlen)
 {
     warn[0] = '\0';
     if (config_make(set, &s->cfg, &s->workspace_fd, err, errlen) != 0)
         return -1;
+    if (set->mode == SP_MODE_BOX && check)
+        return box_look(set, &s->cfg, err, errlen);
     if (set->mode == SP_MODE_BOX)
         return box_prepare(set, &s->cfg, &s->workspace_fd, err, errlen);
     return ids_choose(set, &s->cfg, warn, warnlen, err, errlen);
@@ -227,7 +229,7 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
     sp_log_init("main", (enum sp_log_level)set.log_level);
     s->shutdown_ms = set.shutdown_timeout;
     if (need_null(err, errlen) != 0 ||
-        choose(s, &set, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
+        choose(s, &set, check, ids_warning, sizeof ids_warning, err, errlen) != 0 ||
         basenv_build(&set, &s->cfg, envp, err, errlen) != 0 ||
         added_read(&set, &s->cfg, &s->policy, &s->policy_len, err, errlen) != 0)
         return -1;
@@ -247,6 +249,8 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
     if (set.tmp_size == 0)
         leave_room(&s->cfg);
     bound_the_walk(&s->cfg);
+    if (mode == SP_MODE_BOX && check)
+        box_look_at_way(&s->cfg);
     if (ids_check_access(&s->cfg, err, errlen) != 0)
         return -1;
     if (s->policy != NULL && plan->layer[SP_LAYER_SECCOMP].active &&
@@ -271,5 +275,7 @@ int seat_prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, bool 
     int r = prepare(s, mode, plan, check, envp, err, errlen);
     if (r != 0 || check)
         sp_cgroup_remove(&s->cgroup);
+    if (mode == SP_MODE_BOX && check)
+        box_look_end(&s->cfg);
     return r;
 }

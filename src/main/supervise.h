@@ -50,7 +50,7 @@ void tls_again(struct super *s);                         /* SIGHUP */
 /* ---- check.c ---- */
 /* Prints what a start would have. 0, 1 where it can't be written, -1 with a sentence in err
  * where a start would be refused. */
-int check_plan(struct super *s, bool json, char *err, size_t errlen);
+int check_plan(struct super *s, enum sp_mode mode, bool json, char *err, size_t errlen);
 
 /* ---- children.c: events and single children ---- */
 uint64_t main_now_ms(void);

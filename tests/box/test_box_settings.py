@@ -1,23 +1,25 @@
 """Every RUNBOX_ setting: a good value, the forms it may have, and bad ones: one sentence, status 2."""
+import json
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from harness import names
-from harness.box import KEY
+from harness.box import KEY, UID_MAX, UID_MIN
 
 
-def refused(start_box, env, prepare=None):
-    b = start_box(up=False, env=env, prepare=prepare)
+def refused(start_box, env, prepare=None, args=("box",)):
+    b = start_box(up=False, env=env, prepare=prepare, args=args)
     report = b.wait_exit()
     lines = [line for line in b.log().splitlines() if line.startswith("sallyport: ")]
     assert report["status"] == 2 and len(lines) == 1, b.log()
     return lines[0]
 
 
-@pytest.mark.parametrize("env,word", [
+REFUSED = [
     ({"RUNBOX_API_KEY": None}, "RUNBOX_API_KEY"),
     ({"RUNBOX_API_KEY": ""}, "RUNBOX_API_KEY"),
     ({"RUNBOX_API_KEY": "short"}, "16"),
@@ -63,9 +65,67 @@ def refused(start_box, env, prepare=None):
     ({"SALLYPORT_FRONT_USER": "0"}, "SALLYPORT_FRONT_USER"),
     ({"SALLYPORT_REGISTRY_USER": "64998"}, "SALLYPORT_REGISTRY_USER"),
     ({"SALLYPORT_REGISTRY_USER": str(names.UID_MIN + 5)}, "SALLYPORT_REGISTRY_USER"),
-])
+]
+
+
+@pytest.mark.parametrize("env,word", REFUSED)
 def test_refused(start_box, env, word):
     assert word in refused(start_box, env)
+
+
+@pytest.mark.parametrize("env,word", [case for case in REFUSED if "RUNBOX_BIND" not in case[0]])
+def test_check_refuses_the_same(start_box, env, word):
+    """But for sockets, which it doesn't open."""
+    assert word in refused(start_box, env, args=("check", "box"))
+
+
+def looked(start_box, **kw):
+    """What `sallyport check box --json` and its table say, which is the same."""
+    b = start_box(up=False, args=("check", "box", "--json"), **kw)
+    assert b.wait_exit()["status"] == 0, b.log()
+    said = json.loads((b.base / "stdout").read_text())
+    t = start_box(up=False, args=("check", "box"), **kw)
+    assert t.wait_exit()["status"] == 0, t.log()
+    table = (t.base / "stdout").read_text()
+    assert "identities " in table and "registry" in table
+    for layer in said["layers"]:
+        line = next(line for line in table.splitlines() if line.startswith(layer["name"] + " "))
+        assert line.split()[1] == ("on" if layer["active"] else "off")
+    assert said["mode"] == "box" and said["starts"] is True and said["refusal"] is None
+    return said, b
+
+
+@pytest.mark.parametrize("env", [{}, {names.TEST_DISABLE: "pid-ns,view"}])
+def test_check_says_what_a_start_would_have(start_box, env):
+    """Where there is no root folder yet, none is made; one in use is looked at and left alone."""
+    said, b = looked(start_box, env=env)
+    assert not b.root.exists() and said["workspaces"] == f"{b.root}/workspaces"
+    assert said["users"] == {"first": UID_MIN, "last": UID_MAX, "front": 64998, "registry": 64996}
+    b = start_box(env=env)
+    b.sh("echo kept > f")
+    began = {name: why for name, why in re.findall(r"layer (\S+: \w+) \((.*)\)", b.log())}
+    assert {f"{x['name']}: {'on' if x['active'] else 'off'}": x["why"] for x in said["layers"]} == began
+    before = [(p.stat().st_uid, p.stat().st_mode, p.stat().st_ctime_ns) for p in (b.root, *sorted(b.root.iterdir()))]
+    again, _ = looked(start_box, env={**env, "RUNBOX_ROOT": str(b.root)})
+    assert again["layers"] == said["layers"]
+    assert before == [(p.stat().st_uid, p.stat().st_mode, p.stat().st_ctime_ns) for p in (b.root, *sorted(b.root.iterdir()))]
+    assert b.sh("cat f")["stdout"] == "kept\n"
+
+
+def test_check_judges_the_root_folder(start_box):
+    def unreachable(d):
+        (d.base / "shut").mkdir(mode=0o700)
+        d.late_env["RUNBOX_ROOT"] = str(d.base / "shut" / "data")
+
+    def of_another(d):
+        (d.root / "state").mkdir(parents=True)
+        os.chown(d.root / "state", 1000, 1000)
+
+    def without_a_table(d):
+        (d.root / "workspaces" / "x").mkdir(parents=True)
+    for prepare, word in ((unreachable, "go through"), (of_another, "belongs to"), (without_a_table, "not the table")):
+        assert word in refused(start_box, {}, prepare, args=("check", "box"))
+        assert word in refused(start_box, {}, prepare)
 
 
 @pytest.mark.parametrize("env", [

@@ -25,7 +25,12 @@ def test_json_and_table_agree(start, plan):
         assert layer["why"] in line
 
 
+def test_the_seat_may_be_named(start):
+    named, _ = check(start, "seat", "--json")
+    assert json.loads(named)["mode"] == "seat" and named == check(start, "--json")[0]
+
+
 def test_arguments(start):
-    for args in (("--jsno",), ("seat",), ("--json", "--json")):
+    for args in (("--jsno",), ("cell",), ("--json", "--json"), ("--json", "seat"), ("seat", "box")):
         _, log = check(start, *args, status=2)
         assert "usage: sallyport" in log

@@ -30,7 +30,7 @@ def identity(*fields):
 
 
 class Box(Daemon):
-    def __init__(self, env=None, prepare=None, **kw):
+    def __init__(self, env=None, prepare=None, args=("box",), **kw):
         settings = {names.WORKSPACE: None, names.PORT: None, names.BIND: None,
                     "RUNBOX_API_KEY": KEY, "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1",
                     "RUNBOX_UID_MIN": UID_MIN, "RUNBOX_UID_MAX": UID_MAX}
@@ -42,7 +42,7 @@ class Box(Daemon):
                 d.late_env["RUNBOX_ROOT"] = str(d.root)
             if prepare:
                 prepare(d)
-        super().__init__(plan="user" if kw.pop("uid", 0) else "root-uid1000", env=settings, args=("box",), prepare=first, **kw)
+        super().__init__(plan="user" if kw.pop("uid", 0) else "root-uid1000", env=settings, args=args, prepare=first, **kw)
 
     # ---- life ----
     def kill_everything(self):

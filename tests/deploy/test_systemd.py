@@ -15,7 +15,7 @@ AUTH = [("Authorization", f"Bearer {KEY}"), ("X-Runbox-Identity", "alice")]
 
 
 def opened(dropins=()):
-    r = Room(dropins)
+    r = Room(dropins=dropins)
     try:
         r.wait_up()
         yield r

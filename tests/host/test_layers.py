@@ -1,5 +1,6 @@
 """What the start makes of a layer that is missing. Each needs a place where the layer is there at first."""
 import json
+import re
 
 import pytest
 
@@ -45,6 +46,31 @@ def test_network_none(start):
         assert d.run("ls /sys/class/net; cat /proc/net/dev")["stdout"].count(":") == 1
     d = start(up=False, env={"SALLYPORT_NETWORK": "none", names.TEST_DISABLE: "view"})
     assert d.wait_exit()["status"] == 2 and "net-ns" in d.log()
+
+
+# What makes each layer one that the start insists on, and the host one that hasn't got it.
+STRICT = {"SALLYPORT_ISOLATION": "strict"}
+MISSED = {
+    "no-new-privs": {}, "caps": {}, "seccomp": {}, "uid": STRICT, "landlock": {names.TEST_DISABLE: "landlock,view"},
+    "signal-scope": STRICT, "openat2": STRICT,
+    "cgroup": {"SALLYPORT_CPUS": "1"}, "view": {names.TEST_DISABLE: "view", "SALLYPORT_ISOLATION": "strict"},
+    "pid-ns": STRICT, "ipc-ns": STRICT, "net-ns": {"SALLYPORT_NETWORK": "none"}, "front-root": STRICT,
+}
+
+
+@pytest.mark.every_layer
+@pytest.mark.plan("root-uid1000")
+@pytest.mark.parametrize("layer", names.LAYERS)
+def test_each_layer_that_is_missing_is_refused_by_name(start, layer):
+    """With the layer, the reason and the setting: and that setting, as it is suggested, starts it."""
+    env = {names.TEST_DISABLE: layer, **MISSED[layer]}
+    d = start(up=False, env=env)
+    assert d.wait_exit()["status"] == 2
+    said = re.search(rf"The layer {layer} is missing \((.+)\); SALLYPORT_ACCEPT_MISSING=(\S+) starts without it\.", d.log())
+    assert said and len(said[1]) > 7 and layer in said[2].split(","), d.log()
+    d = start(env={**env, names.ACCEPT_MISSING: said[2]})
+    assert d.run("echo on")["stdout"] == "on\n"
+    assert f"layer {layer}: off (" in d.log()
 
 
 def check(start, *args, status=0, **env):

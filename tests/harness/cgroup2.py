@@ -26,7 +26,8 @@ class Folder:
             os.chown(p, owner, owner)
 
     def below(self):
-        return sorted(str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_dir())
+        """What vanishes meanwhile isn't there."""
+        return sorted(os.path.relpath(os.path.join(d, n), self.path) for d, found, _ in os.walk(self.path) for n in found)
 
     def pids(self, name):
         """Who is in it, but for a shell that is held for the next command."""

@@ -25,6 +25,7 @@ def pytest_configure(config):
 
 # Units of what one worker does when tests run side by side (pytest -n), longest first; any other file is one, too.
 UNITS = (
+    ("tests/sdk/test_conformance.py",), ("tests/sdk/test_lint.py",),
     ("tests/sdk/",),  # they share what they build
     ("tests/confine/test_tree_matrix.py", "tests/confine/test_tree_kill.py"),  # one fork bomb at a time
     ("tests/programs/test_mixed.py",), ("tests/programs/test_builds.py",), ("tests/programs/test_python.py",),

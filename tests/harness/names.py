@@ -43,8 +43,9 @@ CODES = {
 }
 
 # The kernel counts processes, pipes and descriptors by user id, so tests that run beside others have ids of
-# their own: 1000 and up for commands, a thousand from 210000 up for the box.
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+# their own: 1000 and up for commands, a thousand from 210000 up for the box. A lane has ten workers: places/run.py.
+WORKER = (10 * int(os.environ.get("SALLYPORT_TEST_LANE", "0"))
+          + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
 USER = 1000 + WORKER
 UID_MIN = 210000 + 1000 * WORKER
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py [PLACE ...]: tests/places, and the contract tests in each place, two at a time. Prints a line for each
+"""run.py [PLACE ...]: tests/places, and the contract tests in each place, some at a time. Prints a line for each
 place, and the whole log of one that fails. What a place leaves out is listed in its log."""
 import concurrent.futures
 import os
@@ -14,7 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from harness import places  # noqa: E402
 
-# Longest first, so that two lanes end together. "root" is what ./dev test runs.
+# Most of what they do is wait: two for each processor, up to four.
+LANES = min(2 * (os.cpu_count() or 1), 4)
+# Longest first, so that lanes end together. "root" is what ./dev test runs.
 ORDER = ["gvisor", "podman-six-caps", "podman", "pid1", "six-caps", "user", "user-no-userns"]
 assert set(ORDER) == set(places.PLACES) - {"root"}
 
@@ -25,6 +27,7 @@ def pytest(place, folder, paths):
         os.chmod(room, 0o755)
         left_out = pathlib.Path(room) / "left-out"
         env = {**os.environ, "SALLYPORT_TEST_PLACE": place, "SALLYPORT_TEST_DIR": room,
+               "SALLYPORT_TEST_LANE": str(1 + list(places.PLACES).index(place)),
                "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport")}
         begun = time.monotonic()
         log = folder / f"{place}.log"
@@ -53,7 +56,7 @@ def main():
     folder = ROOT / "build" / "places"
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    with concurrent.futures.ThreadPoolExecutor(2) as lanes:
+    with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
         jobs = [lanes.submit(pytest, p, folder, ["tests/contract", "tests/host", "tests/places/test_place.py"]) for p in wanted]
         if not sys.argv[1:]:
             # The images of languages are ./dev images'.

@@ -1,5 +1,6 @@
 """clients.py: the three clients as their users get them, built, packed and installed into fresh
 environments below build/sdk, each behind a driver that takes JSON lines. Trusts this tree."""
+import functools
 import json
 import os
 import select
@@ -23,6 +24,7 @@ def sources(folder, *patterns):
     return sorted(found)
 
 
+@functools.cache
 def python():
     """An interpreter that has the built wheel and nothing else."""
     inputs = [*sources(SDK / "python", "*.py", "*.toml", "*.md", "py.typed"), tools.HERE / "requirements.txt"]
@@ -40,6 +42,7 @@ def python():
     return tools.OUT / "python-app/bin/python"
 
 
+@functools.cache
 def node_modules():
     """A copy of sdk/node with its development tools, by the lock file."""
     lock = SDK / "node/package-lock.json"
@@ -51,16 +54,20 @@ def node_modules():
             shutil.copy(SDK / "node" / name, folder)
         tools.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder)
     tools.once("node-dev", [lock, SDK / "node/package.json"], make)
-    with tools.alone("node-dev-copy"):
+
+    def copy(mark):
         for old in ("src", "dist"):
             shutil.rmtree(folder / old, ignore_errors=True)
         for path in (SDK / "node").iterdir():
             if path.is_file():
                 shutil.copy(path, folder)
         shutil.copytree(SDK / "node/src", folder / "src")
+        mark.mkdir()
+    tools.once("node-dev-copy", sources(SDK / "node", "*"), copy)
     return folder
 
 
+@functools.cache
 def node():
     """A folder whose node_modules has the packed package and nothing else."""
     dev = node_modules()
@@ -77,22 +84,25 @@ def node():
     return folder
 
 
+@functools.cache
 def go():
     """The driver's program, from a module that requires the client's."""
-    out = tools.OUT / "godrive"
-    tools.OUT.mkdir(parents=True, exist_ok=True)
-    tools.run("go", "build", "-o", out, ".", cwd=tools.HERE / "godrive", env=GO_ENV)
-    return out
+    def make(folder):
+        folder.mkdir()
+        tools.run("go", "build", "-o", folder / "drive", ".", cwd=tools.HERE / "godrive", env=GO_ENV)
+    inputs = [*sources(SDK / "go", "*.go", "go.mod"), *sources(tools.HERE / "godrive", "*.go", "go.*")]
+    return tools.once("godrive", inputs, make) / "drive"
 
 
+@functools.cache
 def command(language):
     if language == "python":
         return [python(), "-I", tools.HERE / "drive.py"]
     if language == "go":
         return [go()]
-    folder = node()
-    shutil.copy(tools.HERE / "drive.mjs", folder)
-    return ["node", folder / "drive.mjs"]
+    new, script = node() / f"drive.{os.getpid()}", node() / "drive.mjs"
+    os.replace(shutil.copy(tools.HERE / "drive.mjs", new), script)  # others may be reading it
+    return ["node", script]
 
 
 class Driver:

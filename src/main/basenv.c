@@ -1,9 +1,12 @@
 /* basenv.c: the environment that every command starts from. Nothing of the daemon's own passes
- * that isn't named here or by the operator: secrets of its environment stay there. */
+ * that isn't named here or by the operator: secrets of its environment stay there, and where others
+ * would look for them there are none. */
 #include "main/settings.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -102,5 +105,22 @@ int basenv_build(const struct settings *s, struct sp_config *c, char *const *env
                        sizeof c->env);
         return -1;
     }
+    return 0;
+}
+
+int environ_hide(void)
+{
+    size_t n = 0;
+    while (environ[n] != NULL)
+        n++;
+    char **own = calloc(n + 1, sizeof *own);
+    for (size_t i = 0; own != NULL && i < n; i++)
+        if ((own[i] = strdup(environ[i])) == NULL)
+            return -1; /* the start ends here */
+    if (own == NULL)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        explicit_bzero(environ[i], strlen(environ[i]));
+    environ = own;
     return 0;
 }

@@ -69,6 +69,8 @@ static int serve(enum sp_mode mode)
 {
     char err[REFUSAL_MAX];
     struct sp_plan plan;
+    if (environ_hide() != 0)
+        return refused("there is no memory for the environment.");
     if (seat_prepare(&super, mode, &plan, false, environ, err, sizeof err) != 0)
         return refused(err);
     inner_use();

@@ -57,7 +57,10 @@ int ids_parse_user(const char *name, const char *text, uid_t *uid, gid_t *gid, c
 bool ids_in_use(uid_t uid);
 int ids_check_access(const struct sp_config *c, char *err, size_t errlen);
 
-/* basenv.c: fills c->env. */
+/* basenv.c: moves the environment from where /proc/PID/environ reads it, and leaves nothing there:
+ * gVisor of 2022 lets any command read that of any process. 0, or -1 without memory. */
+int environ_hide(void);
+/* Fills c->env. */
 int basenv_build(const struct settings *s, struct sp_config *c, char *const *envp, char *err,
                  size_t errlen);
 

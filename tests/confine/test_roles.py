@@ -63,6 +63,8 @@ def test_command_lines_and_environments_tell_nothing(seat):
         with open(f"/proc/{p.pid}/environ", "rb") as f:
             env = f.read()
         assert env.strip(b"\0") == b"" or b"ASAN" in env, (role, env)
+    with open(f"/proc/{seat.main.pid}/environ", "rb") as f:
+        assert f.read().strip(b"\0") == b""
 
 
 @ALL_PLANS

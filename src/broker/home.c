@@ -2,11 +2,11 @@
  * nobody else can make a name in it: what stands there under an identity's name we made, at worst
  * halfway. Only names are touched here; what is in a workspace is its cell's. */
 #include "broker/box.h"
+#include "sallyport/fsuser.h"
 #include "sallyport/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,13 +42,13 @@ int box_home_open(const struct box *x, const struct slot *s)
         return r;
     /* With the owner's eyes: root without CAP_DAC_OVERRIDE can't look into it. And with the owner's
      * hands: a command may have shut its home to itself, which nobody could use or empty then. */
-    (void)setfsuid(uid);
+    sp_fs_user(uid);
     int fd = -1;
     if ((mode & 0700) == 0700 ||
         fchmodat(SP_FD_EXTRA, name, mode | 0700, 0) == 0) /* no link: only we make names there */
         fd = openat(SP_FD_EXTRA, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     r = fd < 0 ? -errno : fd;
-    (void)setfsuid(geteuid());
+    sp_fs_user((uid_t)-1);
     return r;
 }
 

@@ -2,6 +2,7 @@
  * Everything that can be refused is refused here. Trusts the operator, and root's folders. */
 #include "main/box.h"
 
+#include "sallyport/fsuser.h"
 #include "sallyport/log.h"
 #include "sallyport/sha256.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,9 +163,9 @@ static int check_table(const char *root, uid_t owner, char *err, size_t errlen)
     if (is_empty(path))
         return 0;
     (void)snprintf(path, sizeof path, "%.4000s/state/" SP_REGISTRY_FILE, root);
-    (void)setfsuid(owner);
+    sp_fs_user(owner);
     bool gone = stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
-    (void)setfsuid(geteuid());
+    sp_fs_user((uid_t)-1);
     return gone ? refuse(root, "has workspaces, but not the table of their user ids", err, errlen)
                 : 0;
 }

@@ -13,6 +13,7 @@ enum box_step {
     BOX_RETIRED,  /* a cell that empties the workspace may be started */
     BOX_PURGING,  /* it runs */
     BOX_PURGED,   /* it ended: whatever else the user has, goes */
+    BOX_REMOVED,  /* and its folder has gone: FREED is to be asked */
     BOX_FREEING,  /* FREED is at the registry */
 };
 

@@ -73,7 +73,7 @@ void box_registry_new(struct box *x, int fd)
         if (w->step == BOX_ASKED || w->step == BOX_RETIRING)
             w->step = BOX_NONE;
         else if (w->step == BOX_FREEING)
-            w->step = BOX_PURGED;
+            w->step = BOX_REMOVED; /* it may be free already: nobody's processes are ours to end */
     }
 }
 

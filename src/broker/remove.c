@@ -61,6 +61,7 @@ static uint64_t purged(struct box *x, struct slot *s, uint64_t now)
         box_removed(x, s, SP_E_INTERNAL, now);
         return now;
     }
+    w->step = BOX_REMOVED;
     return box_ask(x, s, SP_OP_FREED, BOX_FREEING, now);
 }
 
@@ -85,6 +86,8 @@ uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
         return BROKER_NEVER;
     case BOX_PURGED:
         return purged(x, s, now);
+    case BOX_REMOVED:
+        return box_ask(x, s, SP_OP_FREED, BOX_FREEING, now);
     case BOX_RETIRING:
     case BOX_PURGING:
     case BOX_FREEING:

@@ -149,7 +149,7 @@ static void front_says(struct input *in)
     uint8_t how = take8(in), fill = take8(in);
     struct sp_msg m = {.op = (uint8_t)(1 + how % 9)};
     m.id = take8(in);
-    m.flags = take8(in) & 7;
+    m.flags = take8(in) & (7 | SP_IF_ANY);
     key[0] = (char)take8(in);
     bool with_key = b.box != (how >= 250); /* seldom wrong */
     m.key = (struct sp_slice){key, with_key ? SP_KEY_LEN : 0};
@@ -163,12 +163,13 @@ static void front_says(struct input *in)
     m.path = (struct sp_slice){text, 4u + fill % 16};
     m.cwd = m.env = m.etag = (struct sp_slice){"", 0};
     m.timeout_ms = fill * 10u;
-    if (m.op == SP_OP_PUT && (m.flags & SP_PUT_IF_MATCH))
-        m.etag = (struct sp_slice){"1-2", 3};
-    m.flags &= m.op == SP_OP_PUT                            ? 7
+    m.flags &= m.op == SP_OP_PUT                            ? 5 | SP_IF_ANY
                : m.op == SP_OP_EXEC || m.op == SP_OP_CANCEL ? 1
-               : m.op == SP_OP_OPEN || m.op == SP_OP_DELETE ? 3
+               : m.op == SP_OP_DELETE                       ? 3 | SP_IF_ANY
+               : m.op == SP_OP_OPEN                         ? 3
                                                             : 0;
+    if (m.flags & SP_IF_MATCH)
+        m.etag = (struct sp_slice){"1-2", 3};
     deliver(&m);
     bool may = sent.len > 0 && front_may(&m);
     sent.nfds = 0;

@@ -39,7 +39,8 @@ static void check_limits(const struct sp_msg *m)
 {
     const char *nul = m->env.p;
     if (m->command.n > SP_COMMAND_MAX || m->path.n > SP_PATH_BYTES_MAX || m->nenv > 256 ||
-        m->env.n > SP_ENV_BYTES_MAX || m->etag.n > SP_ETAG_MAX || m->size > INT64_MAX ||
+        m->env.n > SP_ENV_BYTES_MAX || m->none.n > SP_TAGS_MAX ||
+        m->etag.n > (m->flags & SP_IF_MATCH ? SP_TAGS_MAX : SP_ETAG_MAX) || m->size > INT64_MAX ||
         m->exit_code < 0 || m->exit_code > 255 || (m->key.n != 0 && m->key.n != SP_KEY_LEN) ||
         sp_path_check(m->path.p, m->path.n) != SP_OK || sp_path_check(m->cwd.p, m->cwd.n) != SP_OK)
         abort();

@@ -86,6 +86,10 @@ void sp_http_date(int64_t t, char *out);
 bool sp_http_date_parse(struct sp_slice s, int64_t *t);
 /* etag without quotes. True if the list holds it ("*" always). weak: allow W/ to match. */
 bool sp_etag_listed(struct sp_slice list, struct sp_slice etag, bool weak);
+/* Takes the next tag of a list: 1 with what is between its quotes, 0 at the end, -1 where the list
+ * is malformed. */
+int sp_etag_next(struct sp_slice *list, struct sp_slice *tag, bool *weak);
+bool sp_etag_any(struct sp_slice list); /* it is "*" */
 /* The list is exactly one strong tag: its inside; else p NULL. */
 struct sp_slice sp_etag_single(struct sp_slice list);
 /* No Content-Encoding, or "identity" in any case. */

@@ -16,7 +16,8 @@
 #define SP_ENV_COUNT_MAX 256u
 #define SP_ENV_BYTES_MAX 65000u /* of the encoded pairs */
 #define SP_ETAG_MAX 64u
-#define SP_KEY_LEN 32u /* of an identity, in the box */
+#define SP_TAGS_MAX 512u /* of a condition's, with a comma between them */
+#define SP_KEY_LEN 32u   /* of an identity, in the box */
 
 enum sp_op {
     /* front -> broker -> cell; id is the sender's, unique while the operation lives */
@@ -69,8 +70,10 @@ enum sp_op {
 
 enum { SP_EXEC_STDIN = 1 }; /* EXEC.flags */
 /* PUT.flags; NEW_ONLY = If-None-Match: * */
-enum { SP_PUT_NEW_ONLY = 1, SP_PUT_IF_MATCH = 2, SP_PUT_STAGED = 4 };
+enum { SP_PUT_NEW_ONLY = 1, SP_PUT_STAGED = 4 };
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
+/* Of both: the conditions that are asked for, on what is at the path. */
+enum { SP_IF_MATCH = 16, SP_IF_NONE_MATCH = 32, SP_IF_UNMODIFIED = 64, SP_IF_ANY = 112 };
 enum { SP_OPEN_MUST_DIR = 1, SP_OPEN_TREE = 2 }; /* OPEN.flags: trailing slash; all below it */
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };
 enum { SP_FILE_LISTING = 1 };
@@ -89,12 +92,14 @@ struct sp_msg {
      * workspace
      */
     struct sp_slice path;
-    struct sp_slice etag; /* PUT with IF_MATCH; DONE, FILE: without quotes */
+    struct sp_slice etag; /* DONE, FILE: without quotes. PUT and DELETE with IF_MATCH: those that
+                           * may be there, or "*"; none: nothing may */
+    struct sp_slice none; /* PUT and DELETE with IF_NONE_MATCH: those that may not, or "*" */
     uint64_t size;        /* COMMIT, FILE, DONE */
-    int64_t mtime_ns;     /* FILE, DONE */
-    uint64_t ino;         /* USAGE's and ARCHIVE's DONE: entries */
-    int32_t exit_code;    /* EXITED: 0..255 */
-    uint8_t signal;       /* EXITED: 0 none */
+    int64_t mtime_ns;  /* FILE, DONE; PUT and DELETE with IF_UNMODIFIED: the latest it may have */
+    uint64_t ino;      /* USAGE's and ARCHIVE's DONE: entries */
+    int32_t exit_code; /* EXITED: 0..255 */
+    uint8_t signal;    /* EXITED: 0 none */
     uint64_t duration_us; /* EXITED */
     uint16_t err;         /* FAIL: enum sp_err */
     struct sp_slice key;  /* whose workspace: SP_KEY_LEN bytes in the box, else empty */

@@ -25,6 +25,7 @@ enum field {
     F_KEY = 1 << 11,      /* or none */
     F_MUST_KEY = 1 << 12, /* with F_KEY */
     F_UID = 1 << 13,
+    F_TERMS = 1 << 14, /* where a flag of SP_IF_ANY is set: tags, tags, time */
 };
 
 struct shape {
@@ -38,9 +39,9 @@ struct shape {
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
 #define KEY (F_KEY | F_MUST_KEY)
 #define OPEN_FLAGS (SP_OPEN_MUST_DIR | SP_OPEN_TREE)
-#define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR)
+#define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR | SP_IF_ANY)
 #define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
-#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_IF_MATCH | SP_PUT_STAGED)
+#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_STAGED | SP_IF_ANY)
 
 /* clang-format off */
 static const struct shape shapes[SP_OP_COUNT] = {
@@ -48,9 +49,9 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
     [SP_OP_OPEN]     = {true, true,  OPEN_FLAGS,          0, 0, F_PATH | F_KEY},
-    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_ETAG | F_KEY},
+    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_TERMS | F_KEY},
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
-    [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_KEY},
+    [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_TERMS | F_KEY},
     [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH | F_KEY},
     [SP_OP_ARCHIVE]  = {true, true,  0,                   0, 0, F_PATH | F_KEY},
     [SP_OP_REMOVE]   = {true, true,  0,                   0, 0, KEY},
@@ -126,14 +127,26 @@ static bool command_ok(struct sp_slice s)
 }
 
 /* It goes into a header between quotes: RFC 9110's etagc without obs-text. */
-static bool etag_ok(const struct sp_msg *m)
+static bool tags_ok(struct sp_slice s, size_t max)
 {
-    if (m->etag.n > SP_ETAG_MAX)
+    if (s.n > max)
         return false;
-    for (size_t i = 0; i < m->etag.n; i++)
-        if (m->etag.p[i] <= ' ' || m->etag.p[i] == '"' || m->etag.p[i] > '~')
+    for (size_t i = 0; i < s.n; i++)
+        if (s.p[i] <= ' ' || s.p[i] == '"' || s.p[i] > '~')
             return false;
-    return m->op != SP_OP_PUT || (m->flags & SP_PUT_IF_MATCH) || m->etag.n == 0;
+    return true;
+}
+
+static bool terms_ok(const struct sp_msg *m)
+{
+    return tags_ok(m->etag, m->flags & SP_IF_MATCH ? SP_TAGS_MAX : 0) &&
+           tags_ok(m->none, m->flags & SP_IF_NONE_MATCH ? SP_TAGS_MAX : 0) &&
+           (m->flags & SP_IF_UNMODIFIED || m->mtime_ns == 0);
+}
+
+static unsigned fields_of(const struct shape *s, uint8_t flags)
+{
+    return flags & SP_IF_ANY ? s->fields : s->fields & ~(unsigned)F_TERMS;
 }
 
 static bool exit_ok(const struct sp_msg *m)
@@ -153,7 +166,9 @@ static bool msg_ok(const struct sp_msg *m, const struct shape *s)
         return false;
     if ((s->fields & F_PATH) && !path_ok(m->path))
         return false;
-    if ((s->fields & F_ETAG) && !etag_ok(m))
+    if ((s->fields & F_ETAG) && !tags_ok(m->etag, SP_ETAG_MAX))
+        return false;
+    if ((s->fields & F_TERMS) && !terms_ok(m))
         return false;
     if ((s->fields & F_SIZE) && m->size > INT64_MAX) /* off_t at the receiver */
         return false;
@@ -172,49 +187,60 @@ size_t sp_msg_encode(const struct sp_msg *m, uint8_t *buf, size_t cap)
     if (!s || !msg_ok(m, s))
         return 0;
     struct sp_wr w;
+    const unsigned fields = fields_of(s, m->flags);
     sp_wr_init(&w, buf, cap < SP_FRAME_MAX ? cap : SP_FRAME_MAX);
     sp_wr_u8(&w, m->op);
     sp_wr_u8(&w, m->flags);
     sp_wr_u32(&w, m->id);
-    if (s->fields & F_COMMAND)
+    if (fields & F_COMMAND)
         sp_wr_bytes(&w, m->command.p, m->command.n);
-    if (s->fields & F_CWD)
+    if (fields & F_CWD)
         sp_wr_bytes(&w, m->cwd.p, m->cwd.n);
-    if (s->fields & F_ENV) {
+    if (fields & F_ENV) {
         sp_wr_u32(&w, m->nenv);
         sp_wr_bytes(&w, m->env.p, m->env.n);
     }
-    if (s->fields & F_TIMEOUT)
+    if (fields & F_TIMEOUT)
         sp_wr_u64(&w, m->timeout_ms);
-    if (s->fields & F_PATH)
+    if (fields & F_PATH)
         sp_wr_bytes(&w, m->path.p, m->path.n);
-    if (s->fields & F_ETAG)
+    if (fields & F_ETAG)
         sp_wr_bytes(&w, m->etag.p, m->etag.n);
-    if (s->fields & F_SIZE)
+    if (fields & F_SIZE)
         sp_wr_u64(&w, m->size);
-    if (s->fields & F_MTIME)
+    if (fields & F_MTIME)
         sp_wr_u64(&w, (uint64_t)m->mtime_ns);
-    if (s->fields & F_INO)
+    if (fields & F_INO)
         sp_wr_u64(&w, m->ino);
-    if (s->fields & F_EXIT) {
+    if (fields & F_EXIT) {
         sp_wr_u32(&w, (uint32_t)m->exit_code); /* 0..255: checked */
         sp_wr_u8(&w, m->signal);
         sp_wr_u64(&w, m->duration_us);
     }
-    if (s->fields & F_ERR)
+    if (fields & F_ERR)
         sp_wr_u16(&w, m->err);
-    if (s->fields & F_KEY)
+    if (fields & F_KEY)
         sp_wr_bytes(&w, m->key.p, m->key.n);
-    if (s->fields & F_UID)
+    if (fields & F_UID)
         sp_wr_u32(&w, m->uid);
+    if (fields & F_TERMS) {
+        sp_wr_bytes(&w, m->etag.p, m->etag.n);
+        sp_wr_bytes(&w, m->none.p, m->none.n);
+        sp_wr_u64(&w, (uint64_t)m->mtime_ns);
+    }
     return w.bad ? 0 : w.len;
 }
 
 bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
 {
     static const struct sp_slice none = {"", 0};
-    *m = (struct sp_msg){
-        .command = none, .cwd = none, .env = none, .path = none, .etag = none, .key = none};
+    *m = (struct sp_msg){.command = none,
+                         .cwd = none,
+                         .env = none,
+                         .path = none,
+                         .etag = none,
+                         .none = none,
+                         .key = none};
     struct sp_rd r;
     sp_rd_init(&r, buf, len);
     m->op = sp_rd_u8(&r);
@@ -223,38 +249,44 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
     const struct shape *s = r.bad ? NULL : shape_of(m->op);
     if (!s || nfds < s->min_fds || nfds > s->max_fds)
         return false;
-    if (s->fields & F_COMMAND)
+    const unsigned fields = fields_of(s, m->flags);
+    if (fields & F_COMMAND)
         m->command = sp_rd_str(&r, SP_COMMAND_MAX);
-    if (s->fields & F_CWD)
+    if (fields & F_CWD)
         m->cwd = sp_rd_str(&r, SP_PATH_BYTES_MAX);
-    if (s->fields & F_ENV) {
+    if (fields & F_ENV) {
         m->nenv = sp_rd_u32(&r);
         m->env = sp_rd_bytes(&r, SP_ENV_BYTES_MAX);
     }
-    if (s->fields & F_TIMEOUT)
+    if (fields & F_TIMEOUT)
         m->timeout_ms = sp_rd_u64(&r);
-    if (s->fields & F_PATH)
+    if (fields & F_PATH)
         m->path = sp_rd_str(&r, SP_PATH_BYTES_MAX);
-    if (s->fields & F_ETAG)
+    if (fields & F_ETAG)
         m->etag = sp_rd_str(&r, SP_ETAG_MAX);
-    if (s->fields & F_SIZE)
+    if (fields & F_SIZE)
         m->size = sp_rd_u64(&r);
-    if (s->fields & F_MTIME)
+    if (fields & F_MTIME)
         m->mtime_ns = (int64_t)sp_rd_u64(&r);
-    if (s->fields & F_INO)
+    if (fields & F_INO)
         m->ino = sp_rd_u64(&r);
-    if (s->fields & F_EXIT) {
+    if (fields & F_EXIT) {
         uint32_t code = sp_rd_u32(&r);
         m->exit_code = code <= 255 ? (int32_t)code : -1; /* msg_ok refuses -1 */
         m->signal = sp_rd_u8(&r);
         m->duration_us = sp_rd_u64(&r);
     }
-    if (s->fields & F_ERR)
+    if (fields & F_ERR)
         m->err = sp_rd_u16(&r);
-    if (s->fields & F_KEY)
+    if (fields & F_KEY)
         m->key = sp_rd_bytes(&r, SP_KEY_LEN);
-    if (s->fields & F_UID)
+    if (fields & F_UID)
         m->uid = sp_rd_u32(&r);
+    if (fields & F_TERMS) {
+        m->etag = sp_rd_str(&r, SP_TAGS_MAX);
+        m->none = sp_rd_str(&r, SP_TAGS_MAX);
+        m->mtime_ns = (int64_t)sp_rd_u64(&r);
+    }
     return sp_rd_done(&r) && msg_ok(m, s);
 }
 
@@ -276,7 +308,8 @@ int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int n
     const struct shape *s = shape_of(m->op);
     if (!s || nfds < s->min_fds || nfds > s->max_fds)
         return refuse(fds, nfds, -EINVAL);
-    size_t cap = FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n + m->key.n;
+    size_t cap =
+        FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n + m->none.n + m->key.n;
     uint8_t small[SMALL] __attribute__((uninitialized)); /* encode fills what is sent */
     uint8_t *large = NULL;
     if (cap > sizeof small) {

@@ -1,38 +1,22 @@
 /* commit.c: gives a received file its name, all or nothing.
  *
  * linkat makes a new name and refuses one that exists; replacing needs a name to rename from. Where
- * a condition was asked for it is checked again here. Commits take turns, so that of two uploads
- * with the same If-Match only one can win; against a running command there is no such promise.
+ * a condition was asked for it is checked again here.
  * Trusts nothing about the folder, which a command may change meanwhile. */
 #include "cell/put.h"
 #include "cell/quota.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define TRIES 16
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-
-/* The tag that GET would show for a link at the target: of the file it leads to. */
-static bool followed(const struct sp_workspace *w, const struct sp_put *p, struct stat *st)
-{
-    int fd = sp_resolve_open(w->root, p->path, p->path_len, O_PATH, 0, w->use_openat2);
-    if (fd < 0)
-        return false;
-    bool ok = fstat(fd, st) == 0;
-    close(fd);
-    return ok;
-}
-
 enum sp_err sp_put_check(const struct sp_workspace *w, const struct sp_put *p, mode_t *mode)
 {
     struct stat st = {0};
-    char etag[SP_ETAG_MAX];
     bool there = fstatat(p->parent, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (!there && errno != ENOENT)
         return sp_err_from_errno(errno);
@@ -41,16 +25,7 @@ enum sp_err sp_put_check(const struct sp_workspace *w, const struct sp_put *p, m
         return SP_E_IS_A_DIRECTORY;
     if ((p->flags & SP_PUT_NEW_ONLY) != 0 && there)
         return SP_E_PRECONDITION_FAILED;
-    if ((p->flags & SP_PUT_IF_MATCH) == 0)
-        return SP_OK;
-    if (there && S_ISLNK(st.st_mode))
-        there = followed(w, p, &st);
-    if (!there)
-        return SP_E_PRECONDITION_FAILED;
-    sp_file_etag(etag, &st);
-    if (strcmp(p->want_etag, "*") != 0 && (!S_ISREG(st.st_mode) || strcmp(p->want_etag, etag) != 0))
-        return SP_E_PRECONDITION_FAILED;
-    return SP_OK;
+    return sp_terms_check(&p->terms, w, p->path, p->path_len, there, &st);
 }
 
 /* Names the file `name`, which must not exist. 0 or -errno. */
@@ -150,14 +125,14 @@ enum sp_err sp_put_commit(const struct sp_workspace *w, struct sp_put *p, uint64
         sp_put_drop(p);
         return SP_E_INTERNAL;
     }
-    pthread_mutex_lock(&turn);
+    sp_turn_take();
     for (int i = 0; i < TRIES && err == -EAGAIN; i++)
         err = place(w, p, &e, &created);
     if (err == 0 && e == SP_OK)
         sp_put_unname(p); /* before the look: a name less changes the tag */
     if (err == 0 && e == SP_OK && fstat(p->file, &st) != 0) /* it is placed: no failure any more */
         st = (struct stat){.st_size = (off_t)size};         /* a tag that fits no file's state */
-    pthread_mutex_unlock(&turn);
+    sp_turn_end();
     if (err == 0 && e == SP_OK) {
         sp_quota_keep(p->quota, p->taken, (uint64_t)st.st_blocks * 512u, components(p));
         p->taken = 0;

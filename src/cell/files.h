@@ -38,8 +38,10 @@ struct sp_result {
 /* flags: SP_OPEN_*. */
 enum sp_err sp_file_open(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
                          struct sp_result *r);
-/* flags: SP_DELETE_*. */
-enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags);
+struct sp_terms;
+/* flags: SP_DELETE_*. t: conditions, or NULL. */
+enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
+                           const struct sp_terms *t);
 enum sp_err sp_file_usage(const struct sp_workspace *w, const char *path, size_t n,
                           struct sp_result *r);
 

@@ -30,6 +30,7 @@ struct job {
     struct sp_pool *pool;
     struct sp_result *result;
     uint8_t op, flags;
+    struct sp_terms *terms; /* NULL: none */
     size_t n;
     char path[];
 };
@@ -113,6 +114,12 @@ static struct sp_work *take_work(struct sp_pool *p)
     return w;
 }
 
+static void free_job(struct job *j)
+{
+    free(j->terms);
+    free(j);
+}
+
 static void run_job(struct sp_work *work)
 {
     struct job *j = (struct job *)work; /* its first member */
@@ -127,7 +134,7 @@ static void run_job(struct sp_work *work)
         r->op = SP_OP_FILE;
         e = sp_file_open(&p->space, j->path, j->n, j->flags, r);
     } else if (j->op == SP_OP_DELETE) {
-        e = sp_file_delete(&p->space, j->path, j->n, j->flags);
+        e = sp_file_delete(&p->space, j->path, j->n, j->flags, j->terms);
         sp_quota_removed(p->space.quota, &p->space);
     } else if (j->op == SP_OP_USAGE && r->id == 0) {
         e = sp_quota_count(p->space.quota, &p->space);
@@ -139,7 +146,7 @@ static void run_job(struct sp_work *work)
         r->flags = 0;
         r->err = e;
     }
-    free(j);
+    free_job(j);
     sp_outbox_post(p->out, r);
 }
 
@@ -151,6 +158,14 @@ enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
     if (j == NULL)
         return SP_E_OVERLOADED;
     *j = (struct job){.work = {.run = run_job}, .pool = p, .op = m->op, .flags = m->flags};
+    if (m->op == SP_OP_DELETE && (m->flags & SP_IF_ANY) != 0) {
+        j->terms = malloc(sizeof *j->terms);
+        if (j->terms == NULL) {
+            free(j);
+            return SP_E_OVERLOADED;
+        }
+        sp_terms_set(j->terms, m);
+    }
     j->n = m->path.n;
     if (j->n > 0)
         memcpy(j->path, m->path.p, j->n);
@@ -164,7 +179,7 @@ enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
     }
     pthread_mutex_unlock(&p->lock);
     if (full)
-        free(j);
+        free_job(j);
     return full ? SP_E_OVERLOADED : SP_OK;
 }
 

@@ -40,7 +40,8 @@ static int empty(const struct sp_config *c, int dir, bool keep_foreign)
         if (keep_foreign &&
             (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_uid != c->command_uid))
             continue;
-        left += sp_file_delete(&w, e->d_name, strlen(e->d_name), SP_DELETE_RECURSIVE) != SP_OK;
+        left +=
+            sp_file_delete(&w, e->d_name, strlen(e->d_name), SP_DELETE_RECURSIVE, NULL) != SP_OK;
     }
     closedir(d);
     return left;

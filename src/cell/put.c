@@ -25,8 +25,8 @@ static void close_one(int *fd)
 void sp_put_init(struct sp_put *p)
 {
     p->path_len = 0;
-    p->want_etag[0] = p->name[0] = p->temp[0] = '\0';
-    p->flags = 0;
+    p->name[0] = p->temp[0] = '\0';
+    p->flags = p->terms.flags = 0;
     p->parent = p->file = p->pipe = p->replaced = -1;
     p->by_hand = false;
     p->received = p->taken = 0;

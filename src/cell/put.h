@@ -5,19 +5,20 @@
 
 #include "cell/files.h"
 #include "cell/resolve.h"
+#include "cell/terms.h"
 
 #define SP_PUT_TURN (4u << 20) /* bytes moved before another upload gets the thread */
 
 struct sp_put {
     char path[SP_PATH_BYTES_MAX + 1];
     size_t path_len;
-    char want_etag[SP_ETAG_MAX]; /* with SP_PUT_IF_MATCH; "*" is any */
-    uint8_t flags;               /* SP_PUT_* */
-    char name[SP_RESOLVE_NAME];  /* in parent */
-    char temp[40];               /* name of the file while it has one, else "" */
-    int parent, file, pipe;      /* -1 when closed */
-    int replaced;                /* the old file, until the answer is out: freeing it takes time */
-    bool by_hand;                /* splice doesn't work here: read and write */
+    uint8_t flags; /* SP_PUT_* */
+    struct sp_terms terms;
+    char name[SP_RESOLVE_NAME]; /* in parent */
+    char temp[40];              /* name of the file while it has one, else "" */
+    int parent, file, pipe;     /* -1 when closed */
+    int replaced;               /* the old file, until the answer is out: freeing it takes time */
+    bool by_hand;               /* splice doesn't work here: read and write */
     uint64_t received;
     uint64_t taken; /* of the quota, by this upload */
     struct sp_quota *quota;

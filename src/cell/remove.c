@@ -6,6 +6,7 @@
 #include "cell/descend.h"
 #include "cell/files.h"
 #include "cell/resolve.h"
+#include "cell/terms.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +101,46 @@ static int remove_folder(int parent, const char *name, uint8_t flags)
     return err;
 }
 
-enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags)
+/* The first try, where there are conditions: nobody else who looks first comes between the look and
+ * it. A folder with content stays for now. */
+static enum sp_err if_it_holds(const struct sp_workspace *w, const char *path, size_t n,
+                               uint8_t flags, const struct sp_terms *t, int parent,
+                               const char *name, int *err)
+{
+    struct stat st;
+    enum sp_err e = SP_OK;
+    bool folder = false, want_folder = (flags & SP_DELETE_MUST_DIR) != 0;
+    *err = 0;
+    sp_turn_take();
+    if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        *err = -errno;
+    else
+        folder = S_ISDIR(st.st_mode);
+    if (*err == 0 && want_folder && !folder)
+        *err = -ENOTDIR;
+    if (*err == 0) /* what would fail without them fails as it would */
+        e = sp_terms_check(t, w, path, n, true, &st);
+    if (*err == 0 && e == SP_OK)
+        *err = unlink_at(parent, name, folder ? AT_REMOVEDIR : 0);
+    sp_turn_end();
+    return e;
+}
+
+static int remove_any(int parent, const char *name, uint8_t flags)
+{
+    int err = -EISDIR;
+    if ((flags & SP_DELETE_MUST_DIR) != 0)
+        return remove_folder(parent, name, flags);
+    for (int i = 0; i < 4 && (err == -EISDIR || err == -ENOTDIR); i++) {
+        err = unlink_at(parent, name, 0);
+        if (err == -EISDIR)
+            err = remove_folder(parent, name, flags);
+    }
+    return err;
+}
+
+enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_t n, uint8_t flags,
+                           const struct sp_terms *t)
 {
     char name[SP_RESOLVE_NAME];
     if (n == 0)
@@ -108,17 +148,16 @@ enum sp_err sp_file_delete(const struct sp_workspace *w, const char *path, size_
     int parent = sp_resolve_parent(w->root, path, n, false, w->use_openat2, name);
     if (parent < 0)
         return parent == -EINVAL ? SP_E_BAD_PATH : sp_err_from_errno(-parent);
-    if ((flags & SP_DELETE_MUST_DIR) != 0) {
-        int only = remove_folder(parent, name, flags);
-        close(parent);
-        return only == -ENOTDIR ? SP_E_NOT_A_DIRECTORY : code(only);
-    }
-    int err = -EISDIR;
-    for (int i = 0; i < 4 && (err == -EISDIR || err == -ENOTDIR); i++) {
-        err = unlink_at(parent, name, 0);
-        if (err == -EISDIR)
-            err = remove_folder(parent, name, flags);
-    }
+    enum sp_err e = SP_OK;
+    int err = 0;
+    if (t == NULL)
+        err = remove_any(parent, name, flags);
+    else
+        e = if_it_holds(w, path, n, flags, t, parent, name, &err);
+    if (e == SP_OK && t != NULL && (err == -ENOTEMPTY || err == -EEXIST))
+        err = remove_folder(parent, name, flags);
     close(parent);
-    return code(err);
+    if (e == SP_OK && err == -ENOTDIR && (flags & SP_DELETE_MUST_DIR) != 0)
+        return SP_E_NOT_A_DIRECTORY;
+    return e != SP_OK ? e : code(err);
 }

@@ -229,7 +229,7 @@ static struct sp_upload *place_of(struct sp_pool *p)
 
 enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
 {
-    if (m->path.n > SP_PATH_BYTES_MAX || m->etag.n >= SP_ETAG_MAX)
+    if (m->path.n > SP_PATH_BYTES_MAX)
         return SP_E_BAD_PATH;
     if (!sp_pool_ready(p))
         return SP_E_OVERLOADED;
@@ -242,10 +242,8 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
             memcpy(u->put.path, m->path.p, m->path.n);
         u->put.path[m->path.n] = '\0';
         u->put.path_len = m->path.n;
-        if (m->etag.n > 0)
-            memcpy(u->put.want_etag, m->etag.p, m->etag.n);
-        u->put.want_etag[m->etag.n] = '\0';
         u->put.flags = m->flags;
+        sp_terms_set(&u->put.terms, m);
         u->id = m->id;
         u->used = true;
         u->running = u->queued = u->eof = u->committed = false;

@@ -76,9 +76,8 @@ static bool is_multipart(const struct conn *c)
 static void multipart(struct conn *c, enum parts_kind kind)
 {
     struct sp_msg terms = {.flags = 0};
-    bool condition = c->head.if_match.p != NULL || c->head.if_none_match.p != NULL;
     enum sp_err e = upload_terms(&c->head, &terms);
-    if (kind != PARTS_FILE && condition) /* of which file? */
+    if (kind != PARTS_FILE && terms_there(&c->head)) /* of which file? */
         e = SP_E_BAD_REQUEST;
     if (e != SP_OK)
         reply_error(c, e, NULL);
@@ -191,10 +190,7 @@ static void path(struct conn *c)
     }
     if (!read_path(c, PATH_NOT_ROOT, &must_dir))
         return;
-    struct sp_msg m = {.op = SP_OP_DELETE, .path = {c->path, c->path_len}};
-    m.flags =
-        (uint8_t)((recursive ? SP_DELETE_RECURSIVE : 0) | (must_dir ? SP_DELETE_MUST_DIR : 0));
-    (void)link_request(c, &m);
+    files_delete(c, (struct sp_slice){c->path, c->path_len}, recursive, must_dir);
 }
 
 /* USAGE and REMOVE: the whole workspace. */
@@ -215,7 +211,10 @@ static void usage(struct conn *c)
 
 static void remove_all(struct conn *c)
 {
-    whole(c, SP_OP_REMOVE);
+    if (terms_there(&c->head)) /* a workspace has no tag and no time */
+        reply_error(c, SP_E_BAD_REQUEST, "A condition has no meaning here.");
+    else
+        whole(c, SP_OP_REMOVE);
 }
 
 void box_message(struct conn *c, const struct sp_msg *m)

@@ -6,6 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+void files_delete(struct conn *c, struct sp_slice path, bool recursive, bool must_dir)
+{
+    struct sp_msg m = {.op = SP_OP_DELETE, .path = path};
+    m.flags =
+        (uint8_t)((recursive ? SP_DELETE_RECURSIVE : 0) | (must_dir ? SP_DELETE_MUST_DIR : 0));
+    enum sp_err e = terms_read(&c->head, &m);
+    if (e == SP_OK)
+        (void)link_request(c, &m);
+    else
+        reply_error(c, e, NULL);
+}
+
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
 {
     struct sp_msg m = {.op = SP_OP_OPEN, .path = {path, n}};
@@ -15,12 +27,11 @@ void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
             reply_error(c, SP_E_BAD_QUERY, NULL);
             return;
         }
-        m.op = SP_OP_DELETE;
-        m.flags =
-            (uint8_t)((recursive ? SP_DELETE_RECURSIVE : 0) | (must_dir ? SP_DELETE_MUST_DIR : 0));
-    } else if (must_dir) {
-        m.flags = SP_OPEN_MUST_DIR;
+        files_delete(c, m.path, recursive, must_dir);
+        return;
     }
+    if (must_dir)
+        m.flags = SP_OPEN_MUST_DIR;
     (void)link_request(c, &m);
 }
 

@@ -253,8 +253,13 @@ void events_free(struct exec_state *x);
 
 /* files.c, upload.c */
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir);
+void files_delete(struct conn *c, struct sp_slice path, bool recursive, bool must_dir);
 void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);
 void upload_begin(struct conn *c);
+/* terms.c. Whether the head has conditions for what is at a path. */
+bool terms_there(const struct sp_head *h);
+/* Into m, which is to be sent before this is called again. */
+enum sp_err terms_read(const struct sp_head *h, struct sp_msg *m);
 /* What a body that becomes files may ask by its head, into m: conditions, coding, range. */
 enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m);
 void upload_pump(struct conn *c);

@@ -16,37 +16,18 @@
 #define SPLICE_ONCE (1u << 20)
 #define SPLICE_TURN (4u << 20)
 
-/* Of ours: hexadecimal numbers with dashes between; a cell keeps a NUL behind it. */
-static bool could_be_ours(struct sp_slice tag)
-{
-    if (tag.p == NULL || tag.n == 0 || tag.n >= SP_ETAG_MAX)
-        return false;
-    for (size_t i = 0; i < tag.n; i++)
-        if (tag.p[i] != '-' && (tag.p[i] < '0' || tag.p[i] > '9') &&
-            (tag.p[i] < 'a' || tag.p[i] > 'f'))
-            return false;
-    return true;
-}
-
 enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m)
 {
     if (h->has_content_range)
         return SP_E_BAD_REQUEST;
     if (!sp_no_coding(h))
         return SP_E_BAD_MEDIA_TYPE;
-    if (h->if_none_match.p != NULL) {
-        if (h->if_none_match.n != 1 || h->if_none_match.p[0] != '*')
-            return SP_E_BAD_REQUEST; /* only "*" has a use here */
-        m->flags |= SP_PUT_NEW_ONLY;
+    enum sp_err e = terms_read(h, m);
+    if (sp_etag_any(h->if_none_match)) { /* which only links what has no name yet */
+        m->flags = (uint8_t)((m->flags & ~SP_IF_NONE_MATCH) | SP_PUT_NEW_ONLY);
+        m->none.n = 0;
     }
-    if (h->if_match.p != NULL) {
-        bool any = h->if_match.n == 1 && h->if_match.p[0] == '*';
-        m->etag = any ? h->if_match : sp_etag_single(h->if_match);
-        m->flags |= SP_PUT_IF_MATCH;
-        if (!any && !could_be_ours(m->etag))
-            return SP_E_PRECONDITION_FAILED;
-    }
-    return SP_OK;
+    return e;
 }
 
 void upload_begin(struct conn *c)

@@ -29,28 +29,36 @@ static bool same(struct sp_slice a, struct sp_slice b)
     return a.p && b.p && a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
 }
 
-bool sp_etag_listed(struct sp_slice list, struct sp_slice etag, bool weak)
+int sp_etag_next(struct sp_slice *list, struct sp_slice *tag, bool *weak)
 {
-    struct sp_slice s = sp_trim(list), tag;
-    bool found = false, is_weak;
-    if (s.n == 1 && s.p[0] == '*')
-        return true;
-    while (s.n) {
-        if (s.p[0] != ',') { /* empty elements are allowed */
-            if (!take_tag(&s, &tag, &is_weak))
-                return false;
-            found |= (weak || !is_weak) && same(tag, etag);
-            s = sp_trim(s);
-        }
-        if (s.n == 0)
-            break;
-        if (s.p[0] != ',')
-            return false;
+    struct sp_slice s = sp_trim(*list);
+    while (s.n && s.p[0] == ',') { /* empty elements are allowed */
         s.p++;
         s.n--;
         s = sp_trim(s);
     }
-    return found;
+    int r = s.n == 0 ? 0 : take_tag(&s, tag, weak) ? 1 : -1;
+    s = sp_trim(s);
+    *list = s;
+    return r == 1 && s.n && s.p[0] != ',' ? -1 : r;
+}
+
+bool sp_etag_any(struct sp_slice list)
+{
+    struct sp_slice s = sp_trim(list);
+    return s.n == 1 && s.p[0] == '*';
+}
+
+bool sp_etag_listed(struct sp_slice list, struct sp_slice etag, bool weak)
+{
+    struct sp_slice tag;
+    bool found = false, is_weak;
+    int r;
+    if (sp_etag_any(list))
+        return true;
+    while ((r = sp_etag_next(&list, &tag, &is_weak)) == 1)
+        found |= (weak || !is_weak) && same(tag, etag);
+    return r == 0 && found;
 }
 
 struct sp_slice sp_etag_single(struct sp_slice list)

@@ -58,7 +58,8 @@ def test_conditions_hold_for_a_form_too(box, who):
     for header in (("If-None-Match", "*"), ("If-Match", '"1-2-3"')):
         assert put(header).code == "precondition_failed"
         assert box.download("g", who).body == b"old"
-    assert put(("If-None-Match", tag)).code == "bad_request"
+    assert put(("If-None-Match", tag)).code == "precondition_failed"
+    assert put(("If-None-Match", "x")).code == "bad_request"
     assert put(("If-Match", tag)).status == 200
     assert put(("If-Match", tag)).code == "precondition_failed"  # it has another by now
     assert box.download("g", who).body == b"new"
@@ -230,3 +231,28 @@ for i in range(1400):
     a = box.call("GET", "/v1/list", who=who, recursive="true")
     assert 63 * MB < len(a.body) < 65 * MB and a.body.endswith(b'"}],"truncated":true}'.replace(b'"}', b"}"))
     assert box.call("DELETE", "/v1/workspace", who=who).status == 204
+
+
+def test_conditions_of_a_removal(box, who):
+    tag = box.upload("f", b"old", who).get("etag")
+
+    def gone(**query):
+        def with_headers(*headers):
+            return box.call("DELETE", "/v1/path", None, who, headers, path="f", **query)
+        return with_headers
+    for query in ({}, {"recursive": "true"}):
+        for header in (("If-Match", '"1-2-3"'), ("If-None-Match", tag), ("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT")):
+            a = gone(**query)(header)
+            assert (a.status, a.code) == (412, "precondition_failed")
+    assert gone()(("If-None-Match", "x")).code == "bad_request"
+    assert box.download("f", who).body == b"old"
+    assert gone()(("If-Match", f'"1-2-3", {tag}')).status == 204
+    assert gone()(("If-Match", tag)).code == "not_found"
+
+
+@pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
+def test_a_workspace_is_not_removed_on_conditions(box, who, header):
+    assert box.upload("f", b"x", who).status == 201
+    a = box.call("DELETE", "/v1/workspace", None, who, [(header, "*")])
+    assert (a.status, a.code) == (400, "bad_request")
+    assert box.download("f", who).body == b"x"

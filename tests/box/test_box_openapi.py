@@ -103,6 +103,7 @@ PROBES = {
                             lambda b: (b.upload("gone/f", b"", WHO) and "path=gone&recursive=1", None, [])],
     (PATH, "delete", 403): [("path=out/passwd", None, []), ("path=shut/f", None, [])],
     (PATH, "delete", 404): [("path=missing", None, [])], (PATH, "delete", 409): [("path=full", None, [])],
+    (PATH, "delete", 412): [("path=file", None, [("If-Match", '"x"')])],
     ("/v1/usage", "get", 200): [("", None, [])],
     ("/v1/workspace", "delete", 204): [lambda b: (b.upload("f", b"", ("gone",)) and "", None, [], ("gone",))],
     ("/v1/workspace", "delete", 404): [("", None, [], ("never", "there"))],

@@ -79,6 +79,8 @@ PROBES = {
     ("/files/{path}", "delete", 403): [("/files/out/passwd", None, {}), ("/files/shut/f", None, {})],
     ("/files/{path}", "delete", 404): [("/files/missing", None, {})],
     ("/files/{path}", "delete", 409): [("/files/full", None, {})],
+    ("/files/{path}", "delete", 412): [("/files/file", None, {"If-Match": '"x"'}),
+                                       ("/files/full?recursive=1", None, {"If-None-Match": "*"})],
     ("/files", "get", 403): "test_an_unreadable_workspace",
     ("/files", "head", 200): [("/files", None, {}), ("/files/", None, {})],
     ("/files", "head", 403): "test_an_unreadable_workspace",

@@ -35,7 +35,7 @@ static enum sp_err get(const char *path, bool must_dir, struct sp_result *r)
 
 static enum sp_err del(const char *path, bool recursive)
 {
-    return sp_file_delete(&ws, path, strlen(path), recursive ? SP_DELETE_RECURSIVE : 0);
+    return sp_file_delete(&ws, path, strlen(path), recursive ? SP_DELETE_RECURSIVE : 0, NULL);
 }
 
 static bool exists(const char *path)

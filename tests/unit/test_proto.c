@@ -31,12 +31,23 @@ static const struct {
     {{.op = SP_OP_EXEC, .id = 1, .command = {"ls", 2}}, 0, 0, 1},
     {{.op = SP_OP_CANCEL, .id = 2}, 0, 0, 1},
     {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}}, 0, 0, 3},
-    {{.op = SP_OP_PUT, .id = UINT32_MAX, .flags = 2, .path = {"x/y", 3}, .etag = {"1-2", 3}},
+    {{.op = SP_OP_PUT, .id = UINT32_MAX, .flags = 1, .path = {"x/y", 3}}, 0, 0, 1 | 4 | SP_IF_ANY},
+    {{.op = SP_OP_PUT,
+      .id = 4,
+      .flags = SP_IF_ANY,
+      .path = {"x/y", 3},
+      .etag = {"1-2", 3},
+      .none = {"3,*", 3},
+      .mtime_ns = INT64_MIN},
      0,
      0,
-     7},
+     1 | 4 | SP_IF_ANY},
+    {{.op = SP_OP_DELETE, .id = 4, .flags = SP_IF_NONE_MATCH, .path = {"x", 1}, .none = {"*", 1}},
+     0,
+     0,
+     3 | SP_IF_ANY},
     {{.op = SP_OP_COMMIT, .id = 5, .size = INT64_MAX}, 0, 0, 0},
-    {{.op = SP_OP_DELETE, .id = 6, .path = {"x", 1}}, 0, 0, 3},
+    {{.op = SP_OP_DELETE, .id = 6, .path = {"x", 1}}, 0, 0, 3 | SP_IF_ANY},
     {{.op = SP_OP_USAGE, .id = 7}, 0, 0, 0},
     {{.op = SP_OP_ARCHIVE, .id = 14, .path = {"a/b", 3}}, 0, 0, 0},
     {{.op = SP_OP_STREAM, .id = 15}, 1, 1, 0},
@@ -97,6 +108,7 @@ START_TEST(round_trip)
         same(d.env, m->env);
         same(d.path, m->path);
         same(d.etag, m->etag);
+        same(d.none, m->none);
         same(d.key, m->key);
         ck_assert_uint_eq(d.uid, m->uid);
         ck_assert_uint_eq(d.nenv, m->nenv);
@@ -289,7 +301,11 @@ START_TEST(values)
         {{.op = SP_OP_EXITED, .id = 1, .signal = 65}, false},
         {{.op = SP_OP_PUT, .id = 1, .path = {"a/../b", 6}}, false},
         {{.op = SP_OP_PUT, .id = 1, .path = {"a", 1}, .etag = {"x", 1}}, false}, /* no IF_MATCH */
-        {{.op = SP_OP_PUT, .id = 1, .flags = 2, .path = {"a", 1}}, true},
+        {{.op = SP_OP_PUT, .id = 1, .flags = SP_IF_MATCH, .path = {"a", 1}}, true},
+        {{.op = SP_OP_PUT, .id = 1, .flags = SP_IF_MATCH, .path = {"a", 1}, .none = {"x", 1}},
+         false},
+        {{.op = SP_OP_DELETE, .id = 1, .path = {"a", 1}, .mtime_ns = 1}, false},
+        {{.op = SP_OP_DELETE, .id = 1, .flags = 8, .path = {"a", 1}}, false},
         {{.op = SP_OP_OPEN, .id = 1, .path = {"a/", 2}}, false},
         {{.op = SP_OP_DELETE, .id = 1, .path = {"a\0b", 3}}, false},
         {{.op = SP_OP_DONE, .id = 1, .etag = {"a\"b", 3}}, false},

@@ -52,7 +52,8 @@ static enum sp_err put_as(const char *path, const char *text, uint8_t flags, con
     sp_put_init(&p);
     p.path_len = strlen(path);
     strcpy(p.path, path);
-    strcpy(p.want_etag, etag);
+    strcpy(p.terms.tags, etag);
+    p.terms.flags = flags & SP_IF_ANY;
     p.flags = flags;
     e = sp_put_begin(&ws, &p, &end);
     if (e != SP_OK)
@@ -94,11 +95,11 @@ START_TEST(put_kinds)
     holds("a/b/f", "two!", 0750);
     strcpy(etag, r.etag);
     ck_assert_int_eq(put_as("a/b/f", "x", SP_PUT_NEW_ONLY, "", &r), SP_E_PRECONDITION_FAILED);
-    ck_assert_int_eq(put_as("a/b/f", "x", SP_PUT_IF_MATCH, "1-2-3", &r), SP_E_PRECONDITION_FAILED);
-    ck_assert_int_eq(put_as("none", "x", SP_PUT_IF_MATCH, "*", &r), SP_E_PRECONDITION_FAILED);
-    ck_assert_int_eq(put_as("a/b/f", "3", SP_PUT_IF_MATCH, etag, &r), SP_OK);
-    ck_assert_int_eq(put_as("a/b/f", "4", SP_PUT_IF_MATCH, etag, &r), SP_E_PRECONDITION_FAILED);
-    ck_assert_int_eq(put_as("a/b/f", "5", SP_PUT_IF_MATCH, "*", &r), SP_OK);
+    ck_assert_int_eq(put_as("a/b/f", "x", SP_IF_MATCH, "1-2-3", &r), SP_E_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as("none", "x", SP_IF_MATCH, "*", &r), SP_E_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as("a/b/f", "3", SP_IF_MATCH, etag, &r), SP_OK);
+    ck_assert_int_eq(put_as("a/b/f", "4", SP_IF_MATCH, etag, &r), SP_E_PRECONDITION_FAILED);
+    ck_assert_int_eq(put_as("a/b/f", "5", SP_IF_MATCH, "*", &r), SP_OK);
     ck_assert_int_eq(put_as("new", "", SP_PUT_NEW_ONLY, "", &r), SP_OK);
     holds("new", "", 0644);
     ck_assert_int_eq(put_as("a/b", "x", 0, "", &r), SP_E_IS_A_DIRECTORY);

@@ -15,6 +15,7 @@
 /* Headers of an answer. */
 #define BOX_CHALLENGE "WWW-Authenticate: Bearer realm=\"sallyport\"\r\n"
 #define BOX_RETRY "Retry-After: 1\r\n"
+#define BOX_T_ARCHIVE "X-Runbox-Archive" /* a trailer: "whole" or "partial" */
 
 /* Addresses. */
 #define BOX_PREFIX "/v1/"

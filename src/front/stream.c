@@ -3,17 +3,22 @@
  * stops reading stops the archive. The client is hostile; so is what is in the pipe. */
 #include "box.h"
 
+#include "sallyport/box.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#define DISPOSITION "Content-Disposition: attachment; filename=\"workspace.tar\"\r\n"
 #define READ_ONCE 65536u
 #define READ_TURN (4u << 20) /* then the other connections get theirs */
 
 struct stream_state {
     h2o_socket_t *pipe; /* NULL at its end */
-    bool done;          /* the cell says that it was whole */
+    bool done;          /* the cell says that all is in the pipe */
+    bool partial;       /* some of the folder isn't */
     bool last;          /* the last chunk is in the buffer */
 };
 
@@ -50,7 +55,9 @@ static int fill(struct conn *c)
         if (!s->done || s->last)
             return 0;
         s->last = true;
-        if (c->head.minor > 0 && !reply_append(c, "0\r\n\r\n", 5))
+        const char *end = s->partial ? "0\r\n" BOX_T_ARCHIVE ": partial\r\n\r\n"
+                                     : "0\r\n" BOX_T_ARCHIVE ": whole\r\n\r\n";
+        if (c->head.minor > 0 && !reply_append(c, end, strlen(end)))
             return -1;
         return 1;
     }
@@ -110,7 +117,8 @@ static void begin(struct conn *c, struct sp_frame *f)
     c->stream->pipe->data = c;
     c->state = CONN_STREAM;
     reply_stream_head(c, "application/x-tar",
-                      "Content-Disposition: attachment; filename=\"workspace.tar\"\r\n");
+                      c->head.minor > 0 ? DISPOSITION "Trailer: " BOX_T_ARCHIVE "\r\n"
+                                        : DISPOSITION);
     if (c->state != CONN_DEAD)
         stream_pump(c);
 }
@@ -122,6 +130,7 @@ void stream_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)
     } else if (m->op == SP_OP_DONE && c->state == CONN_STREAM) {
         link_forget(c, false);
         c->stream->done = true;
+        c->stream->partial = (m->flags & SP_DONE_PARTIAL) != 0;
         stream_pump(c);
     } else if (m->op == SP_OP_FAIL && c->state == CONN_WAIT) {
         link_forget(c, false);

@@ -24,6 +24,7 @@ class Closed(Exception):
 class Answer:
     def __init__(self, status, fields, body, interim):
         self.status, self.fields, self.body, self.interim = status, fields, body, interim
+        self.trailers = []
 
     def __repr__(self):
         return f"<{self.status} {self.fields} {self.body[:300]!r}>"
@@ -156,8 +157,10 @@ class Conn:
                     break
                 parts.append(self.take(size))
                 assert self.take(2) == b"\r\n"
-            while self.line():
-                pass
+            while line := self.line():
+                f = FIELD.match(line)
+                assert f, f"trailer {line!r}"
+                a.trailers.append((f[1].decode().lower(), f[2].decode("latin-1")))
             return b"".join(parts)
         if length is not None:
             assert re.fullmatch(r"[0-9]+", length), repr(a)

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from harness import names, procs
-from harness.box import KEY, UID_MIN, canonical, identity
+from harness.box import KEY, KINDS, UID_MIN, canonical, identity
 from harness.http import Closed
 
 
@@ -135,9 +135,11 @@ def test_removal_while_in_use(box, who):
                                                   who=who).status == 204)
 
 
-def test_a_given_again_id_finds_nothing(start_box):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_given_again_id_finds_nothing(start_box, kind):
     """A pool of one: the second identity gets it once the first is gone and the rest is over."""
-    b = start_box(env={"RUNBOX_UID_MAX": str(UID_MIN)})
+    plan = KINDS[kind]
+    b = start_box(**{**plan, "env": {**plan.get("env", {}), "RUNBOX_UID_MAX": str(UID_MIN)}})
     b.sh("echo secret > f; echo secret > /tmp/left; echo secret > /dev/shm/left; ipcmk -M 4096;"
          "ipcmk -Q; ipcmk -S 2; (setsid sleep 4243 &)", ("first",))
     a = b.exec("true", ("second",))
@@ -150,7 +152,7 @@ def test_a_given_again_id_finds_nothing(start_box):
         assert db.execute("UPDATE workspace SET used = 0").rowcount == 1
     db.close()
     b.again()
-    r = b.sh("ls -A; find /tmp /var/tmp /dev/shm -user $(id -u); pgrep -u $(id -u) sleep; id -u",
+    r = b.sh("ls -A; find /tmp /var/tmp /dev/shm -mindepth 1 -user $(id -u); pgrep -u $(id -u) sleep; id -u",
              ("second",))
     assert r["stdout"].split() == [str(UID_MIN)]
     assert "secret" not in b.sh("ipcs -m -q -s | grep $(id -u); cat f /tmp/left", ("second",))["stdout"]

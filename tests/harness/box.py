@@ -5,7 +5,7 @@ import os
 import sqlite3
 import urllib.parse
 
-from . import names
+from . import names, places
 from .daemon import Daemon
 from .http import Conn
 
@@ -27,6 +27,22 @@ def identity(*fields):
     if len(fields) == 1:
         return [("X-Runbox-Identity", fields[0])]
     return [("X-Runbox-Tenant", fields[0]), ("X-Runbox-User", fields[1])]
+
+
+SIX = {"caps": places.SIX, "no_new_privs": True}
+
+
+def off(layers):
+    return {"env": {names.TEST_DISABLE: layers, names.ACCEPT_MISSING: layers}}
+
+
+# Each plan in which commands can have user ids of their own, and what is left where a host lacks a layer.
+KINDS = {
+    "root": {}, "pid1": {"launch": {"pid1": True}}, "basic": {"env": {"SALLYPORT_ISOLATION": "basic"}},
+    "six-caps": {"launch": SIX}, "six-caps-no-userns": {"launch": {**SIX, "deny_userns": True}},
+    "no-landlock": off("landlock"), "no-view": off("view"), "no-pid-ns": off("pid-ns"), "no-ipc-ns": off("ipc-ns"),
+    "no-seccomp": off("seccomp"), "user-ids-alone": off("landlock,view,seccomp,signal-scope"),
+}
 
 
 class Box(Daemon):

@@ -50,7 +50,7 @@ class Daemon:
     as the kernel has it, for probes that open it and write nothing; files: paths made inside the fence for
     the user of commands. args: a list, or a function of the daemon that gives one. cgroup2: a folder of the
     host's cgroup2 tree that the daemon starts in and may write; pids: how many processes there may be; noexec:
-    vm.memfd_noexec, which is of the daemon's process namespace alone."""
+    vm.memfd_noexec, which is of the daemon's process namespace alone; launch: for the launcher, as places.py has it."""
 
     def __new__(cls, *args, **kw):
         if cls is Daemon and places.HERE.box != "fence":
@@ -60,7 +60,7 @@ class Daemon:
 
     def __init__(self, plan=None, env=None, args=("seat",), listen=(), tmpfs=(),
                  nofile=4096, prepare=None, small_disk=None, small_folder=None, binary=None, nodes=(), proc_open=False,
-                 files=(), cgroup2=None, pids=PIDS_MAX, noexec=0):
+                 files=(), cgroup2=None, pids=PIDS_MAX, noexec=0, launch=None):
         self.plan = plan = places.plan_or_usual(plan)
         uid, self.owner = names.PLANS[plan]["daemon"], names.PLANS[plan]["owner"]
         self.base = pathlib.Path(tempfile.mkdtemp(
@@ -82,7 +82,7 @@ class Daemon:
         if prepare:
             prepare(self)
         self.nodes, self.proc_open, self.files = [list(n) for n in nodes], proc_open, files
-        self.noexec = noexec
+        self.noexec, self.launch = noexec, {**places.HERE.launch, **(launch or {})}
         self.cgroup = pids_cgroup(self.base.name, pids)
         full = {names.WORKSPACE: str(self.ws), names.PORT: "0", names.BIND: "127.0.0.1",
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -116,7 +116,7 @@ class Daemon:
                 "env": self.env, "args": list(args), "uid": uid, "status_fd": status_w,
                 "listen_fds": fds, "nofile": nofile, "left_wait": 5.0,
                 "nodes": self.nodes, "proc_open": self.proc_open, "memfd_noexec": self.noexec,
-                "files": [str(f) for f in self.files], "owner": self.owner, **places.HERE.launch,
+                "files": [str(f) for f in self.files], "owner": self.owner, **self.launch,
                 "tmpfs": [{"path": str(p), "options": o} for p, o in tmpfs],
                 "cgroups": [str(c / "cgroup.procs") for c in (self.cgroup, self.cgroup2) if c]}
         if self.cgroup2:

@@ -264,6 +264,20 @@ def test_requests_that_are_none(box, who, body, code):
     assert box.call("GET", "/v1/usage", who=who).json["entries"] == 0
 
 
+@pytest.mark.parametrize("values", ['"command":":","env":{%s}', '"command":":",%s', '"env":{},"command":{%s}'])
+def test_a_body_of_many_values_is_refused_by_their_number(box, who, values):
+    """Before they are read, which cost the front, and all who wait for it, ten times what a body of text costs."""
+    body = ("{" + values % ",".join('"%x":""' % i for i in range(90_000)) + "}").encode()
+    a = box.call("POST", "/v1/exec", body, who)
+    assert (a.status, a.code) == (400, "bad_field") and "more than 512 values" in a.json["error"]
+
+
+def test_as_many_variables_as_may_be(box, who):
+    a = box.exec("env | grep -c ^V_", who, env={f"V_{i}": "," * 50 for i in range(256)})
+    assert a.json["stdout"] == "256\n"
+    assert "256 members" in box.exec(":", who, env={f"V_{i}": "" for i in range(257)}).json["error"]
+
+
 @pytest.mark.parametrize("command,out", [
     ("exec 1>&-; exec 2>&-; sleep 0.1", ""), ("printf 'a\\0b'", "a\0b"), ("printf '\\xff\\xc3'", "\ufffd\ufffd"), ("(sleep 1000 &) ; echo x", "x\n"),
     ("trap '' TERM HUP INT; echo t", "t\n"), ("python3 -c \"import fcntl,os;fcntl.fcntl(1,4,0);os.write(1,b'n')\"", "n"), ("exec 0<&-; cat", ""),

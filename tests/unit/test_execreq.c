@@ -100,6 +100,11 @@ START_TEST(refuses_syntax)
     memset(deep + 40, ']', 40);
     deep[80] = '\0';
     refused(deep, SP_E_BAD_JSON);
+    char many[2048] = "{\"command\":[1"; /* values, of which none is looked at */
+    for (int i = 0; i < 512; i++)
+        strcat(many, ",1");
+    strcat(many, "]}");
+    refused(many, SP_E_BAD_FIELD);
 }
 END_TEST
 

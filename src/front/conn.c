@@ -348,6 +348,8 @@ static void free_request(struct conn *c)
     if (c->file >= 0)
         close(c->file);
     c->file = -1;
+    front.listings -= c->listing;
+    c->listing = 0;
     c->file_pos = c->file_left = 0;
     c->bytes_out = 0;
     c->fill = NULL;

@@ -37,7 +37,15 @@ void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
 
 static void send_listing(struct conn *c, const struct sp_msg *m, int fd)
 {
+    /* It is memory, which slow readers keep. One is always let through: the cell bounds it. */
+    if (front.listings > 0 && m->size > FRONT_LISTINGS_MAX - front.listings) {
+        close(fd);
+        reply_error(c, SP_E_OVERLOADED, "Too many long listings are being sent.");
+        return;
+    }
     c->file = fd;
+    c->listing = m->size < FRONT_LISTINGS_MAX ? m->size : FRONT_LISTINGS_MAX;
+    front.listings += c->listing;
     c->file_left = c->http_head ? 0 : m->size;
     reply_head(c, 200, "application/json", m->size, "");
     if (c->state != CONN_DEAD)

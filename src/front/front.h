@@ -13,7 +13,8 @@
 #include <h2o.h>
 #include <stdbool.h>
 
-#define FRONT_JSON_MAX (1u << 20)      /* bytes of an /execute body */
+#define FRONT_JSON_MAX (1u << 20) /* bytes of an /execute body */
+#define FRONT_LISTINGS_MAX (256ull << 20)
 #define FRONT_OUT_CHUNK 65536u         /* bytes of an answer made at a time */
 #define FRONT_IN_MAX (2 * SP_HEAD_MAX) /* head, and what a client sends ahead of our answer */
 
@@ -139,6 +140,7 @@ struct conn {
     bool (*fill)(struct conn *c); /* appends more of the body to out; false: no more */
     int file;                     /* descriptor being sent, or -1 */
     uint64_t file_pos, file_left;
+    uint64_t listing; /* of front.listings, by file */
 };
 
 struct front {
@@ -150,6 +152,7 @@ struct front {
     h2o_socket_t *listeners[SP_LISTEN_MAX];
     unsigned nlisteners;
     bool accept_paused, draining;
+    uint64_t listings; /* bytes of memory that hold those being sent */
     struct sp_chan broker, main;
     h2o_socket_t *broker_sock, *main_sock;
     bool broker_armed;

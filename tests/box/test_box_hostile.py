@@ -220,7 +220,7 @@ def test_many_small_files_fill_a_quota(start_box):
     assert b.call("GET", "/v1/usage").json["bytes"] < 3 * MB
 
 
-def test_deep_names_make_no_endless_list(box, who):
+def deep_names(box, who):
     """A tree whose every path is tens of thousands of bytes long."""
     box.sh("""python3 -c "
 import os
@@ -228,6 +228,10 @@ for _ in range(200):
     os.mkdir('d' * 250); os.chdir('d' * 250)
 for i in range(1400):
     os.close(os.open(str(i), os.O_CREAT, 0o644))" """, who, timeout=120)
+
+
+def test_deep_names_make_no_endless_list(box, who):
+    deep_names(box, who)
     a = box.call("GET", "/v1/list", who=who, recursive="true")
     assert 63 * MB < len(a.body) < 65 * MB and a.body.endswith(b'"}],"truncated":true}'.replace(b'"}', b"}"))
     assert box.call("DELETE", "/v1/workspace", who=who).status == 204
@@ -256,3 +260,25 @@ def test_a_workspace_is_not_removed_on_conditions(box, who, header):
     a = box.call("DELETE", "/v1/workspace", None, who, [(header, "*")])
     assert (a.status, a.code) == (400, "bad_request")
     assert box.download("f", who).body == b"x"
+
+
+def test_listings_that_nobody_takes_are_bounded_together(box, who):
+    """Each is 64 MiB of memory for as long as its client likes; other requests go on."""
+    deep_names(box, who)
+    assert box.upload("small/f", b"x", who).status == 201
+    conns = []
+
+    def ask():
+        c = box.conn()
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.send(whole("GET", "/v1/list?recursive=true", who, None))
+        conns.append(c)
+        return c.line().split()[1]
+    got = [ask() for _ in range(8)]
+    assert got.count(b"200") in (3, 4) and set(got) == {b"200", b"503"}, got
+    assert box.upload("f", b"x", who).status == 201 and box.sh("echo on", who)["stdout"] == "on\n"
+    assert box.call("GET", "/v1/list", who=who, path="small").json["entries"][0]["name"] == "f"
+    for c in conns:
+        c.close()
+    procs.wait_for("there is room again", lambda: box.call("GET", "/v1/list", who=who, recursive="true").status == 200)
+    assert box.call("DELETE", "/v1/workspace", who=who).status == 204

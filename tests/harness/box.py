@@ -46,8 +46,14 @@ KINDS = {
 
 
 class Box(Daemon):
+    def __new__(cls, *args, **kw):
+        if places.HERE.box != "fence":
+            from . import containers
+            cls = type(cls.__name__, (cls, containers.BOXES[places.HERE.box]), {})
+        return super().__new__(cls)
+
     def __init__(self, env=None, prepare=None, args=("box",), **kw):
-        settings = {names.WORKSPACE: None, names.PORT: None, names.BIND: None,
+        settings = {names.WORKSPACE: None, names.PORT: None, names.BIND: None, "SALLYPORT_USER": None,
                     "RUNBOX_API_KEY": KEY, "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1",
                     "RUNBOX_UID_MIN": UID_MIN, "RUNBOX_UID_MAX": UID_MAX}
         settings.update(env or {})

@@ -63,7 +63,7 @@ class Podman(Container):
         user = f"{uid}:{uid}"
         command = [*self.podman(), "run", "--rm", "--name", self.name, "--pidfile", self.pid_file,
                    "--network", "host", "--read-only", "--cap-drop", "ALL", "--user", user,
-                   "--log-driver", "none", "--volume", f"{self.base}:{self.base}",
+                   "--log-driver", "none", "--pids-limit", self.pids, "--volume", f"{self.base}:{self.base}",
                    "--ulimit", f"nofile={nofile}:{nofile}", "--ulimit", "nproc=4096:4096"]
         for cap in places.HERE.caps:
             command += ["--cap-add", cap]

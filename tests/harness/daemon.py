@@ -83,6 +83,7 @@ class Daemon:
             prepare(self)
         self.nodes, self.proc_open, self.files = [list(n) for n in nodes], proc_open, files
         self.noexec, self.launch = noexec, {**places.HERE.launch, **(launch or {})}
+        self.pids = pids
         self.cgroup = pids_cgroup(self.base.name, pids)
         full = {names.WORKSPACE: str(self.ws), names.PORT: "0", names.BIND: "127.0.0.1",
                 "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

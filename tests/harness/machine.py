@@ -23,35 +23,47 @@ USUAL = "ip=10.0.2.15::10.0.2.2:255.255.255.0:guest:eth0:off"
 BOOT_WAIT = 180.0
 
 
-def initrd(arch, folder, files):
-    """The built one, and behind it an archive of more files: path -> (text, mode)."""
-    built = ROOM / arch / "initrd"
-    if not files:
-        return built
+def packed(folder):
+    listing = subprocess.run(["find", "."], cwd=folder, check=True, capture_output=True).stdout
+    return subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], cwd=folder, input=listing, check=True,
+                          capture_output=True).stdout
+
+
+def initrd(arch, folder, files, root=None):
+    """The built one, and behind it an archive of more files: path -> (text, mode). root: a folder whose files come
+    first; a link to a folder in it, such as bin, would be in the way of the built one's."""
+    built = (ROOM / arch / "initrd").read_bytes()
+    if root:
+        small = ROOM / arch / "root"
+        ours = pathlib.Path(folder) / "ours"
+        for path in ("init", "modules", "usr/local/bin", "workspace"):
+            (ours / path).parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cp", "-a", small / path, ours / path], check=True)
+        built = packed(root) + packed(ours)
+    if not files and not root:
+        return ROOM / arch / "initrd"
     more = pathlib.Path(folder) / "more"
+    more.mkdir()
     for path, (text, mode) in files.items():
         at = more / path
         at.parent.mkdir(parents=True, exist_ok=True)
         at.write_text(text)
         at.chmod(mode)
-    listing = subprocess.run(["find", "."], cwd=more, check=True, capture_output=True).stdout
-    archive = subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], cwd=more, input=listing, check=True,
-                             capture_output=True).stdout
     whole = pathlib.Path(folder) / "initrd"
-    whole.write_bytes(built.read_bytes() + archive)
+    whole.write_bytes(built + packed(more))
     return whole
 
 
 class Machine:
     """line: more words for the kernel's command line. files: see initrd. disk: a file that is its first disk.
-    wait: until it serves."""
+    memory: what the machine has. wait: until it serves."""
 
-    def __init__(self, arch, folder, line=USUAL, files=None, disk=None, wait=True):
+    def __init__(self, arch, folder, line=USUAL, files=None, disk=None, wait=True, memory="512M", root=None):
         self.folder = pathlib.Path(folder)
         self.console, self.control = self.folder / "console", self.folder / "control"
         program, *rest = QEMU[arch]
-        command = [program, "-accel", "tcg", "-m", "512M", "-smp", "1", "-display", "none", "-nodefaults", "-no-reboot",
-                   "-kernel", ROOM / arch / "vmlinuz", "-initrd", initrd(arch, folder, files),
+        command = [program, "-accel", "tcg", "-m", memory, "-smp", "1", "-display", "none", "-nodefaults", "-no-reboot",
+                   "-kernel", ROOM / arch / "vmlinuz", "-initrd", initrd(arch, folder, files, root),
                    "-serial", f"file:{self.console}", "-qmp", f"unix:{self.control},server=on,wait=off",
                    "-nic", "user,model=virtio-net-pci,restrict=on,hostfwd=tcp:127.0.0.1:0-:8080", *rest]
         if disk:

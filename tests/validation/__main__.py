@@ -21,6 +21,8 @@ def options():
                    help="in which slow clients must be hung up on (80)")
     p.add_argument("--control", action="store_true",
                    help="attack, as root in the tests' fence, a server that guards nothing: each check should find its bypass")
+    p.add_argument("--everywhere", action="store_true",
+                   help="without a URL: in containers, gVisor and a virtual machine too; takes half an hour")
     p.add_argument("--list", action="store_true", help="the checks, and no attack")
     return p.parse_args()
 
@@ -59,7 +61,8 @@ def main():
             reports = [validate(Target(o.url, o.key, o.quick, o.patience), o.only)]
         else:
             from . import plans
-            reports = plans.everywhere(lambda t: validate(t, o.only), o.quick)
+            reports = plans.everywhere(lambda t: validate(t, o.only), o.quick,
+                                       plans.PLACES + plans.MORE_PLACES if o.everywhere else plans.PLACES)
     except Gone as e:
         print(f"validate: {e}")
         return 2

@@ -116,9 +116,11 @@ class Conn:
 
 class Target:
     """url: http://HOST:PORT, https://..., or unix:PATH. key: the box's. quick: races of seconds, small floods.
-    patience: seconds in which slow clients must be hung up on; wait: for any answer."""
+    patience: seconds in which slow clients must be hung up on; wait: for any answer. spared: checks that are not to
+    be made, and why."""
 
-    def __init__(self, url, key=None, quick=False, patience=80.0, wait=WAIT):
+    def __init__(self, url, key=None, quick=False, patience=80.0, wait=WAIT, spared=None):
+        self.spared = spared or {}
         self.url, self.key, self.quick, self.patience, self.wait = url, key, quick, patience, wait
         self.nonce = "spv" + os.urandom(6).hex()
         self.count = 0

@@ -133,7 +133,7 @@ def link_folder(t):
     seen = [t.read(f"{d}/l/f"), t.write(f"{d}/l/new", b"evil"), t.write(f"{d}/l/deep/new", b"evil"),
             t.remove(f"{d}/l/f"), t.listing(f"{d}/l"), t.post({"command": "pwd -P", "cwd": f"{d}/l"})]
     expect(all(a.status >= 400 for a in seen), f"accepted: {seen}")
-    expect(t.out(f"ls {out}; cat {out}/f") == "f\nhere\n", "the folder outside was changed")
+    expect(t.out(f"cd {out} && echo * && cat f") == "f\nhere\n", "the folder outside was changed")  # not every kernel does ls
     return " ".join(str(a.status) for a in seen)
 
 

@@ -61,6 +61,6 @@ def fresh_venv(name, *wheels):
     """bin/ of an empty environment with these files installed and no network asked."""
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
-    run(PYTHON, "-m", "venv", folder)
+    run(os.environ.get("SALLYPORT_SDK_PYTHON", PYTHON), "-m", "venv", folder)
     run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", *wheels)
     return folder / "bin"

@@ -80,6 +80,8 @@ def roles(pid):
             try:
                 ppid = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
                 cmd = (entry / "cmdline").read_bytes().split(b"\0")
+                if (entry / "comm").read_text() == "sp-spawner\n":
+                    continue  # a child before exec: it has its cell's memory, which is counted
             except (OSError, IndexError):
                 continue
             if ppid in found and int(entry.name) not in found and len(cmd) > 1:

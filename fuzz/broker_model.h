@@ -80,26 +80,30 @@ static inline void open_protos(void)
 }
 
 /* The kinds that op carries, in order; the number. */
-static inline int right_fds(uint8_t op, uint8_t flags, bool want_stdin, enum proto_fd out[3])
+static inline int right_fds(const struct sp_msg *m, bool want_stdin, bool opened,
+                            enum proto_fd out[3])
 {
     out[0] = out[1] = READ_END;
     out[2] = WRITE_END;
-    if (op == SP_OP_STARTED)
+    if (m->op == SP_OP_STARTED)
         return want_stdin ? 3 : 2;
-    if (op == SP_OP_READY)
+    if (m->op == SP_OP_EXITED)
+        return opened ? 0 : 2;
+    if (m->op == SP_OP_READY)
         out[0] = WRITE_END;
-    else if (op == SP_OP_FILE)
-        out[0] = flags & SP_FILE_LISTING ? SEALED : PLAIN;
-    else if (op != SP_OP_STREAM)
+    else if (m->op == SP_OP_FILE)
+        out[0] = m->flags & SP_FILE_LISTING ? SEALED : PLAIN;
+    else if (m->op != SP_OP_STREAM)
         return 0;
     return 1;
 }
 
-static inline void check_fds(const struct sp_frame *f, uint8_t op, uint8_t flags, bool want_stdin)
+static inline void check_fds(const struct sp_frame *f, const struct sp_msg *m, bool want_stdin,
+                             bool opened)
 {
     enum proto_fd want[3];
     struct stat a, w;
-    must(f->nfds == right_fds(op, flags, want_stdin, want));
+    must(f->nfds == right_fds(m, want_stdin, opened, want));
     for (int i = 0; i < f->nfds; i++) {
         must(fstat(f->fds[i], &a) == 0 && fstat(proto_fd[want[i]], &w) == 0);
         must(a.st_dev == w.st_dev && a.st_ino == w.st_ino);
@@ -122,7 +126,7 @@ static inline bool may_hear(struct asked *a, const struct sp_msg *m)
         ok = true;
     } else if (a->kind == SP_OP_EXEC) {
         ends = m->op == SP_OP_EXITED;
-        ok = ends ? a->opened || a->cancelled || drained : m->op == SP_OP_STARTED && !a->opened;
+        ok = ends ? a->opened || !a->want_stdin : m->op == SP_OP_STARTED && !a->opened;
     } else if (a->kind == SP_OP_PUT) {
         ends = m->op == SP_OP_DONE;
         ok = ends ? a->committed
@@ -153,7 +157,7 @@ static inline void front_reads(void)
         }
         must(m.id > 0 && m.id < IDS && a->kind != 0);
         uint8_t key = a->key, kind = a->kind;
-        check_fds(&got, m.op, m.flags, a->want_stdin);
+        check_fds(&got, &m, a->want_stdin, a->opened);
         must(may_hear(a, &m));
         if (kind != SP_OP_REMOVE && (m.op == SP_OP_DONE || m.op == SP_OP_FILE))
             must(m.size == key); /* the cell of this workspace, and of no other */
@@ -248,7 +252,7 @@ static inline bool cell_may(unsigned slot, const struct sp_msg *m)
     switch (j->kind) {
     case SP_OP_EXEC:
         if (m->op == SP_OP_EXITED)
-            return j->opened || j->cancelled;
+            return j->opened || !j->want_stdin;
         return (m->op == SP_OP_STARTED || m->op == SP_OP_FAIL) && !j->opened;
     case SP_OP_PUT:
         return m->op == SP_OP_FAIL || (m->op == SP_OP_READY && !j->opened) ||

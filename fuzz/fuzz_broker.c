@@ -220,8 +220,8 @@ static void cell_says(struct input *in, unsigned slot)
         m.key = (struct sp_slice){(const char *)b.slot[slot].key, SP_KEY_LEN};
     const struct job *j = m.id < JOBS ? &job[m.id] : &job[0];
     enum proto_fd kind[3];
-    sent.nfds = right_fds(m.op, m.flags, wrong == 77 ? !j->want_stdin : j->want_stdin, kind);
-    bool right = wrong != 77 || m.op != SP_OP_STARTED;
+    sent.nfds = right_fds(&m, j->want_stdin != (wrong == 77), j->opened != (wrong == 77), kind);
+    bool right = wrong != 77 || (m.op != SP_OP_STARTED && m.op != SP_OP_EXITED);
     for (int i = 0; i < sent.nfds; i++) {
         enum proto_fd k = wrong >= 240 ? (enum proto_fd)((wrong + i) % PROTO_FDS) : kind[i];
         right &= k == kind[i] || (m.op == SP_OP_FILE && !m.flags && k == SEALED);
@@ -336,7 +336,7 @@ static void answer_all(void)
         struct job *j = &job[id];
         if (j->kind == 0 || j->ended || cell[j->slot].c.fd < 0)
             continue;
-        bool exec = j->kind == SP_OP_EXEC && (j->opened || j->cancelled);
+        bool exec = j->kind == SP_OP_EXEC && j->opened;
         struct sp_msg m = {.op = exec ? SP_OP_EXITED : SP_OP_FAIL, .id = id};
         m.duration_us = key_of(j->slot);
         m.err = SP_E_NOT_FOUND;

@@ -21,7 +21,7 @@
 
 enum sp_op {
     /* front -> broker -> cell; id is the sender's, unique while the operation lives */
-    SP_OP_EXEC = 1, /* answered by STARTED then EXITED, or FAIL */
+    SP_OP_EXEC = 1, /* answered by STARTED then EXITED, by EXITED with the pipes, or FAIL */
     SP_OP_CANCEL,   /* ends EXEC (then EXITED) or PUT (then FAIL); unknown id: ignored */
     SP_OP_OPEN,     /* GET, HEAD: answered by FILE or FAIL */
     SP_OP_PUT,      /* answered by READY or FAIL; FAIL may come after READY too */
@@ -33,9 +33,9 @@ enum sp_op {
     SP_OP_REMOVE,   /* to the broker alone: a whole workspace goes. DONE or FAIL */
     /* cell -> broker -> front */
     SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
-    SP_OP_EXITED,
-    SP_OP_FILE,   /* fd: a regular file opened for reading, or a sealed memfd with JSON */
-    SP_OP_READY,  /* fd: write end of a pipe */
+    SP_OP_EXITED,       /* fds: none; without STARTED stdout, stderr. Not so with STDIN, LIVE */
+    SP_OP_FILE,         /* fd: a regular file opened for reading, or a sealed memfd with JSON */
+    SP_OP_READY,        /* fd: write end of a pipe */
     SP_OP_STAGED, /* to PUT with that flag: the pipe is closed, size bytes are there, and the target
                      is still fit. Once, between READY and the end */
     SP_OP_DONE,
@@ -68,7 +68,7 @@ enum sp_op {
     SP_OP_COUNT
 };
 
-enum { SP_EXEC_STDIN = 1 }; /* EXEC.flags */
+enum { SP_EXEC_STDIN = 1, SP_EXEC_LIVE = 2 }; /* EXEC.flags; LIVE: output is wanted as it comes */
 /* PUT.flags; NEW_ONLY = If-None-Match: * */
 enum { SP_PUT_NEW_ONLY = 1, SP_PUT_STAGED = 4 };
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */

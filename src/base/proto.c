@@ -36,6 +36,7 @@ struct shape {
     unsigned fields;
 };
 
+#define EXEC_FLAGS (SP_EXEC_STDIN | SP_EXEC_LIVE)
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
 #define KEY (F_KEY | F_MUST_KEY)
 #define OPEN_FLAGS (SP_OPEN_MUST_DIR | SP_OPEN_TREE)
@@ -46,7 +47,7 @@ struct shape {
 /* clang-format off */
 static const struct shape shapes[SP_OP_COUNT] = {
     /*                 known  op     flags                fds   fields */
-    [SP_OP_EXEC]     = {true, true,  SP_EXEC_STDIN,       0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
+    [SP_OP_EXEC]     = {true, true,  EXEC_FLAGS,          0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
     [SP_OP_OPEN]     = {true, true,  OPEN_FLAGS,          0, 0, F_PATH | F_KEY},
     [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_TERMS | F_KEY},
@@ -56,7 +57,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_ARCHIVE]  = {true, true,  0,                   0, 0, F_PATH | F_KEY},
     [SP_OP_REMOVE]   = {true, true,  0,                   0, 0, KEY},
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
-    [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 0, F_EXIT},
+    [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 2, F_EXIT},
     [SP_OP_FILE]     = {true, true,  SP_FILE_LISTING,     1, 1, F_ETAG | F_SIZE | F_MTIME},
     [SP_OP_STAGED]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_READY]    = {true, true,  0,                   1, 1, 0},

@@ -58,6 +58,8 @@ static bool is_pipe(int fd, int access)
 static bool fds_sound(const struct op *o, const struct sp_msg *m, const struct sp_frame *f)
 {
     struct stat st;
+    if (m->op == SP_OP_EXITED)
+        return f->nfds == 0 || (is_pipe(f->fds[0], O_RDONLY) && is_pipe(f->fds[1], O_RDONLY));
     if (m->op == SP_OP_STARTED)
         return f->nfds == (o->want_stdin ? 3 : 2) && is_pipe(f->fds[0], O_RDONLY) &&
                is_pipe(f->fds[1], O_RDONLY) && (!o->want_stdin || is_pipe(f->fds[2], O_WRONLY));
@@ -81,13 +83,13 @@ static bool fds_sound(const struct op *o, const struct sp_msg *m, const struct s
 
 enum verdict { BREACH, STAYS, ENDS };
 
-static enum verdict judge_exec(const struct op *o, uint8_t op)
+static enum verdict judge_exec(const struct op *o, uint8_t op, int nfds)
 {
     bool started = o->state == OP_OPEN;
     if (op == SP_OP_STARTED)
         return started ? BREACH : STAYS;
-    if (op == SP_OP_EXITED) /* a cancel may overtake the start */
-        return started || o->cancelled ? ENDS : BREACH;
+    if (op == SP_OP_EXITED) /* a short one comes with its pipes */
+        return nfds == (started ? 0 : 2) && (started || !o->want_stdin) ? ENDS : BREACH;
     return op == SP_OP_FAIL && !started ? ENDS : BREACH;
 }
 
@@ -109,11 +111,11 @@ static enum verdict judge_archive(const struct op *o, uint8_t op)
     return op == SP_OP_FAIL || (op == SP_OP_DONE && o->state == OP_OPEN) ? ENDS : BREACH;
 }
 
-static enum verdict judge(const struct op *o, uint8_t op)
+static enum verdict judge(const struct op *o, uint8_t op, int nfds)
 {
     switch (o->kind) {
     case SP_OP_EXEC:
-        return judge_exec(o, op);
+        return judge_exec(o, op, nfds);
     case SP_OP_PUT:
         return judge_put(o, op);
     case SP_OP_ARCHIVE:
@@ -152,7 +154,7 @@ void broker_from_cell(struct broker *b, struct slot *s, struct sp_frame *f, uint
         broker_cell_broke(s, "it answered what wasn't asked");
         return;
     }
-    enum verdict v = judge(o, m.op);
+    enum verdict v = judge(o, m.op, f->nfds);
     if (v == BREACH || !fds_sound(o, &m, f)) {
         broker_cell_broke(s, v == BREACH ? "it sent a message out of turn"
                                          : "it sent a descriptor of the wrong kind");

@@ -133,9 +133,6 @@ static bool on_results(struct sp_cell *c)
     bool ok = read(c->out.efd, &n, sizeof n) == (ssize_t)sizeof n || errno == EAGAIN ||
               errno == EINTR; /* it is read again in the next turn */
     ok = ok && sp_exec_spawned(c);
-    /* Before a command can use up the processes that its user may have. */
-    if (c->exec.state == SP_EXEC_RUNNING)
-        (void)sp_pool_ready(&c->pool);
     struct sp_result *r = sp_outbox_take(&c->out);
     while (r != NULL) {
         struct sp_result *next = r->next;
@@ -158,9 +155,8 @@ static bool on_results(struct sp_cell *c)
 
 static bool on_children(struct sp_cell *c)
 {
-    struct signalfd_siginfo info[8];
-    while (read(c->sigfd, info, sizeof info) == (ssize_t)sizeof info)
-        ;
+    struct signalfd_siginfo info[2]; /* the kernel keeps one at most of SIGCHLD */
+    (void)!read(c->sigfd, info, sizeof info);
     return sp_exec_children(c);
 }
 
@@ -212,13 +208,13 @@ static bool turn(struct sp_cell *c, bool *gone)
         sp_log(SP_LOG_ERROR, "waiting failed: %s", strerror(errno));
         return false;
     }
-    if (n == 0)
-        return sp_exec_children(c);
+    if (n == 0 && !sp_exec_children(c))
+        return false;
     for (int i = 0; i < n; i++) {
         if (!on_event(c, &ev[i], gone))
             return false;
     }
-    return true;
+    return sp_exec_tick(c);
 }
 
 int sp_cell_serve(struct sp_cell *c)
@@ -226,6 +222,7 @@ int sp_cell_serve(struct sp_cell *c)
     bool gone = false;
     struct sp_msg up = {.op = SP_OP_UP};
     bool ok = sp_cell_send(c, &up, NULL, 0);
+    sp_exec_rest(c);
     while (ok)
         ok = turn(c, &gone);
     sp_uploads_abort(&c->pool, END_MS);
@@ -375,6 +372,8 @@ static int start_threads(struct sp_cell *c, const char **what)
         *what = "confining the spawner";
         err = sp_spawner_confined(&c->spawner);
     }
+    if (err == 0 && !atomic_load(&c->spawner.parks))
+        sp_log(SP_LOG_DEBUG, "a command's process is made when the command comes, not in advance");
     return err;
 }
 

@@ -12,7 +12,7 @@
 
 enum sp_exec_state {
     SP_EXEC_IDLE,
-    SP_EXEC_SPAWNING, /* at the spawner */
+    SP_EXEC_SPAWNING, /* at the spawner; its pid isn't known */
     SP_EXEC_RUNNING,
     SP_EXEC_KILLING /* the shell ended or was cancelled: until no child is left */
 };
@@ -20,16 +20,22 @@ enum sp_exec_state {
 struct sp_exec {
     enum sp_exec_state state;
     uint32_t id;
-    uint8_t exit_flags; /* SP_EXIT_*: cancelled */
+    uint8_t exit_flags;     /* SP_EXIT_*: cancelled */
+    bool with_stdin, eager; /* eager: its STARTED is wanted at once */
     bool shell_ended;
-    bool unheard; /* STARTED couldn't be sent for want of descriptors: ends with FAIL */
+    bool answered;    /* the spawner's word on it is taken */
+    bool told;        /* STARTED is sent; a short command needs none */
+    bool unheard;     /* its pipes couldn't be sent for want of descriptors: ends with FAIL */
+    uint64_t tell_ns; /* when to send STARTED, 0: as soon as the spawner says that it runs */
+    uint64_t rest_ns; /* when a child that waits is let go, 0 never */
     int status;
     uint64_t end_ns;    /* of the last command's shell */
     int next_ms;        /* KILLING: until the next round */
     uint64_t oom_kills; /* of the kernel in the commands' cgroup, so far */
     int dev_null;       /* stdin of commands without one */
     int out[2], err[2], in[2];
-    int cwd; /* -1: the workspace's */
+    int next_out[2], next_err[2]; /* of the next command, -1 none yet */
+    int cwd;                      /* -1: the workspace's */
     struct sp_spawn spawn;
     struct sp_tree tree;
     struct sp_environ environ;
@@ -84,6 +90,8 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m);
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags);
 bool sp_exec_spawned(struct sp_cell *c);  /* asks the spawner for its answer */
 bool sp_exec_children(struct sp_cell *c); /* SIGCHLD came, or the time for a round */
+bool sp_exec_tick(struct sp_cell *c);     /* every turn: a command that lasts is told */
+void sp_exec_rest(struct sp_cell *c);     /* none runs: makes ready for the next */
 /* The held shell that was waited for has the command; else there is none. */
 bool sp_exec_held(struct sp_cell *c, bool given);
 int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */

@@ -17,18 +17,16 @@
 
 #define PIPE_SIZE (256 << 10)
 #define TIMED_OUT_CODE 124
-
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
+#define REST_NS 1000000000u /* without a command: a child that waits is let go */
+#define TELL_NS 2000000u /* most commands are over by then, and need one message instead of two */
 
 void sp_exec_close(int fds[2])
 {
-    close_one(&fds[0]);
-    close_one(&fds[1]);
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
 }
 
 static void close_pipes(struct sp_exec *x)
@@ -36,7 +34,9 @@ static void close_pipes(struct sp_exec *x)
     sp_exec_close(x->out);
     sp_exec_close(x->err);
     sp_exec_close(x->in);
-    close_one(&x->cwd);
+    if (x->cwd >= 0)
+        close(x->cwd);
+    x->cwd = -1;
 }
 
 int sp_exec_init(struct sp_cell *c)
@@ -44,7 +44,7 @@ int sp_exec_init(struct sp_cell *c)
     struct sp_exec *x = &c->exec;
     x->state = SP_EXEC_IDLE;
     for (int i = 0; i < 2; i++)
-        x->out[i] = x->err[i] = x->in[i] = -1;
+        x->out[i] = x->err[i] = x->in[i] = x->next_out[i] = x->next_err[i] = -1;
     x->cwd = -1;
     int err = sp_environ_init(&x->environ, c->config);
     if (err != 0)
@@ -86,7 +86,12 @@ int sp_exec_pipes(int out[2], int err[2])
 
 static int make_pipes(struct sp_exec *x, bool with_stdin)
 {
-    int err = sp_exec_pipes(x->out, x->err);
+    int err = x->next_err[1] >= 0 ? 0 : sp_exec_pipes(x->next_out, x->next_err);
+    for (int i = 0; i < 2; i++) {
+        x->out[i] = x->next_out[i];
+        x->err[i] = x->next_err[i];
+        x->next_out[i] = x->next_err[i] = -1;
+    }
     return err == 0 && with_stdin ? make_pipe(x->in, 1) : err;
 }
 
@@ -114,29 +119,50 @@ static void begin_kill(struct sp_exec *x)
     x->next_ms = sp_tree_kill(&x->tree);
 }
 
-/* It runs: tells the broker, and hands its pipes over. */
-static bool started(struct sp_cell *c)
+/* What the broker is to get with STARTED: 2 or 3. */
+static int take_pipes(struct sp_exec *x, int fds[3])
+{
+    int n = x->in[1] >= 0 ? 3 : 2;
+    fds[0] = x->out[0];
+    fds[1] = x->err[0];
+    fds[2] = x->in[1];
+    x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
+    x->told = true;
+    return n;
+}
+
+/* It lasts: tells the broker, and hands its pipes over. */
+static bool tell(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
     struct sp_msg m = {.op = SP_OP_STARTED, .id = x->id};
-    int fds[3] = {x->out[0], x->err[0], x->in[1]};
-    int n = x->in[1] >= 0 ? 3 : 2;
-    x->out[0] = x->err[0] = x->in[1] = -1; /* the send takes them */
-    close_pipes(x);
-    x->state = SP_EXEC_RUNNING;
+    int fds[3], n = take_pipes(x, fds);
     bool sent = true;
-    if (!sp_cell_send_fds(c, &m, fds, n, &sent))
+    bool ok = sp_cell_send_fds(c, &m, fds, n, &sent);
+    close_pipes(x); /* the command's ends */
+    if (!ok)
         return false;
     x->unheard = !sent;
-    if (x->exit_flags != 0 || x->unheard)
+    if (x->unheard && x->state == SP_EXEC_RUNNING)
+        begin_kill(x);
+    return true;
+}
+
+static bool runs(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    x->state = SP_EXEC_RUNNING;
+    /* Before a command can use up the processes that its user may have. */
+    (void)sp_pool_ready(&c->pool);
+    if (x->exit_flags != 0)
         begin_kill(x);
     return sp_exec_children(c); /* SIGCHLDs until now were left alone */
 }
 
-static bool run_plain(struct sp_cell *c, bool with_stdin)
+static bool run_plain(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    int err = make_pipes(x, with_stdin);
+    int err = make_pipes(x, x->with_stdin);
     if (err != 0) {
         sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
         close_pipes(x);
@@ -149,14 +175,15 @@ static bool run_plain(struct sp_cell *c, bool with_stdin)
         .envp = x->environ.envp,
         .cwd = x->cwd >= 0 ? x->cwd : c->root,
         .std = {x->in[0] >= 0 ? x->in[0] : x->dev_null, x->out[1], x->err[1]},
+        .tell = x->eager,
     };
-    sp_spawner_ask(&c->spawner, &x->spawn);
-    return true;
+    return !sp_spawner_ask(&c->spawner, &x->spawn) || runs(c);
 }
 
 bool sp_exec_held(struct sp_cell *c, bool given)
 {
-    return given ? started(c) : run_plain(c, false);
+    c->exec.answered = given;
+    return given ? runs(c) : run_plain(c);
 }
 
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
@@ -174,7 +201,10 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     }
     x->id = m->id;
     x->exit_flags = 0;
-    x->shell_ended = x->unheard = false;
+    x->shell_ended = x->unheard = x->answered = x->told = false;
+    x->with_stdin = (m->flags & SP_EXEC_STDIN) != 0;
+    x->eager = (m->flags & (SP_EXEC_STDIN | SP_EXEC_LIVE)) != 0;
+    x->tell_ns = x->eager ? 0 : sp_now_ns() + TELL_NS;
     x->state = SP_EXEC_SPAWNING;
     sp_watch_started(c);
     switch (sp_held_take(c, m)) {
@@ -183,16 +213,16 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     case SP_HELD_COMING:
         return true;
     default:
-        return run_plain(c, (m->flags & SP_EXEC_STDIN) != 0);
+        return run_plain(c);
     }
 }
 
 void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
 {
     struct sp_exec *x = &c->exec;
-    bool alive = x->state == SP_EXEC_SPAWNING || x->state == SP_EXEC_RUNNING;
     /* One that ended by itself while this was under way keeps its own end. */
-    if (!alive || x->id != id || x->exit_flags != 0)
+    if ((x->state != SP_EXEC_SPAWNING && x->state != SP_EXEC_RUNNING) || x->id != id ||
+        x->exit_flags != 0)
         return;
     x->exit_flags = flags == SP_CANCEL_TIMEOUT ? SP_EXIT_TIMED_OUT : SP_EXIT_CANCELLED;
     if (x->state == SP_EXEC_RUNNING)
@@ -201,7 +231,7 @@ void sp_exec_cancel(struct sp_cell *c, uint32_t id, uint8_t flags)
         return;
     /* It may load for long; one of its own is killed as soon as it is there. */
     sp_held_drop(c);
-    (void)run_plain(c, false);
+    (void)run_plain(c);
 }
 
 void sp_exec_over_quota(struct sp_cell *c)
@@ -219,16 +249,28 @@ static bool spawn_failed(struct sp_cell *c)
                                         "setting limits", "executing the shell"};
     struct sp_exec *x = &c->exec;
     const struct sp_spawn *s = &x->spawn;
-    int status = 0;
-    while (s->pid > 0 && waitpid(s->pid, &status, __WALL) < 0 && errno == EINTR)
+    while (s->pid > 0 && waitpid(s->pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
     close_pipes(x);
     x->state = SP_EXEC_IDLE;
     sp_watch_ended(c);
+    sp_exec_rest(c);
     if (s->step == SP_SPAWN_CHDIR && (s->error == EACCES || s->error == EPERM))
         return sp_cell_fail(c, x->id, SP_E_FORBIDDEN);
     sp_log(SP_LOG_ERROR, "a command: %s: %s", steps[s->step], strerror(s->error));
     return sp_cell_fail(c, x->id, SP_E_SPAWN_FAILED);
+}
+
+/* The spawner has said that it runs, or doesn't. */
+static bool answered(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    x->answered = true;
+    if (x->spawn.error != 0 && x->state != SP_EXEC_KILLING) /* else its end says so */
+        return spawn_failed(c);
+    if (x->state == SP_EXEC_SPAWNING)
+        return runs(c);
+    return sp_exec_children(c);
 }
 
 bool sp_exec_spawned(struct sp_cell *c)
@@ -237,9 +279,40 @@ bool sp_exec_spawned(struct sp_cell *c)
     bool held = false;
     if (!sp_held_spawned(c, &held))
         return false;
-    if (held || x->state != SP_EXEC_SPAWNING || sp_spawner_take(&c->spawner) == NULL)
+    if (held || x->state == SP_EXEC_IDLE || x->answered || sp_spawner_take(&c->spawner) == NULL)
         return true;
-    return x->spawn.error != 0 ? spawn_failed(c) : started(c);
+    return answered(c) && sp_exec_tick(c);
+}
+
+bool sp_exec_tick(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    if (x->state == SP_EXEC_IDLE && x->rest_ns != 0 && sp_now_ns() >= x->rest_ns) {
+        sp_spawner_dismiss(&c->spawner);
+        x->rest_ns = 0;
+    }
+    if (x->state != SP_EXEC_RUNNING || x->told || (x->tell_ns != 0 && sp_now_ns() < x->tell_ns))
+        return true;
+    x->tell_ns = 0;
+    if (x->answered)
+        return tell(c);
+    if (!sp_spawner_tell(&c->spawner))
+        return true; /* we are told when it runs */
+    (void)sp_spawner_take(&c->spawner);
+    return answered(c) && (x->state != SP_EXEC_RUNNING || x->told || tell(c));
+}
+
+void sp_exec_rest(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    if (x->state != SP_EXEC_IDLE)
+        return;
+    sp_spawner_park(&c->spawner);
+    x->rest_ns = sp_now_ns() + REST_NS;
+    if (x->next_err[1] >= 0 || sp_exec_pipes(x->next_out, x->next_err) == 0)
+        return;
+    sp_exec_close(x->next_out);
+    sp_exec_close(x->next_err);
 }
 
 /* True if the kernel ended some of this command's processes for want of memory. */
@@ -252,19 +325,10 @@ static bool ran_out(struct sp_cell *c)
     return c->exec.oom_kills > before;
 }
 
-static bool exited(struct sp_cell *c)
+static struct sp_msg result(const struct sp_exec *x)
 {
-    struct sp_exec *x = &c->exec;
-    sp_tree_end(&x->tree);
-    if (ran_out(c))
-        x->exit_flags |= SP_EXIT_OOM;
     struct sp_msg m = {.op = SP_OP_EXITED, .id = x->id, .flags = x->exit_flags};
-    x->state = SP_EXEC_IDLE;
-    sp_watch_ended(c);
-    sp_held_quiet(c);
-    if (x->unheard) {
-        m = (struct sp_msg){.op = SP_OP_FAIL, .id = x->id, .err = SP_E_OVERLOADED};
-    } else if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
+    if ((x->exit_flags & SP_EXIT_TIMED_OUT) != 0) {
         m.exit_code = TIMED_OUT_CODE;
     } else if (WIFSIGNALED(x->status)) {
         m.signal = (uint8_t)WTERMSIG(x->status);
@@ -273,8 +337,43 @@ static bool exited(struct sp_cell *c)
         m.exit_code = WEXITSTATUS(x->status);
     }
     m.duration_us = (x->end_ns - x->spawn.start_ns) / 1000u;
-    bool sent = sp_cell_send(c, &m, NULL, 0);
-    /* While the answer is on its way; nothing is started before this returns. */
+    return m;
+}
+
+/* With its pipes, where the broker doesn't have them yet. */
+static bool tell_end(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    struct sp_msg m = result(x);
+    if (x->eager && !x->told && !tell(c))
+        return false;
+    bool sent = !x->unheard;
+    if (sent && x->told)
+        return sp_cell_send(c, &m, NULL, 0);
+    if (sent) {
+        int fds[3], n = take_pipes(x, fds);
+        if (!sp_cell_send_fds(c, &m, fds, n, &sent))
+            return false;
+    }
+    return sent || sp_cell_fail(c, x->id, SP_E_OVERLOADED);
+}
+
+static bool exited(struct sp_cell *c)
+{
+    struct sp_exec *x = &c->exec;
+    sp_tree_end(&x->tree);
+    if (ran_out(c))
+        x->exit_flags |= SP_EXIT_OOM;
+    if (!x->answered) /* it has the answer ready: the child is dead */
+        (void)sp_spawner_wait(&c->spawner);
+    if (x->spawn.error != 0)
+        return spawn_failed(c);
+    x->state = SP_EXEC_IDLE;
+    sp_watch_ended(c);
+    bool sent = tell_end(c);
+    close_pipes(x); /* while the answer is on its way, as all that follows */
+    sp_held_quiet(c);
+    sp_exec_rest(c);
     if ((c->config->cell_ns & CLONE_NEWIPC) != 0)
         sp_ipc_clear();
     return sent;
@@ -285,8 +384,7 @@ bool sp_exec_children(struct sp_cell *c)
     struct sp_exec *x = &c->exec;
     if (c->held.state != SP_HELD_NONE)
         return sp_held_children(c);
-    /* Between commands there is no other child; while one is being started its number isn't known.
-     */
+    /* Between commands there is no other child; one that is being started has no number yet. */
     if (x->state != SP_EXEC_RUNNING && x->state != SP_EXEC_KILLING)
         return true;
     bool ended = false;
@@ -311,7 +409,14 @@ bool sp_exec_children(struct sp_cell *c)
 
 int sp_exec_wait_ms(const struct sp_cell *c)
 {
-    return c->exec.state == SP_EXEC_KILLING ? c->exec.next_ms : -1;
+    const struct sp_exec *x = &c->exec;
+    if (x->state == SP_EXEC_KILLING)
+        return x->next_ms;
+    uint64_t due = x->state == SP_EXEC_IDLE                  ? x->rest_ns
+                   : x->state == SP_EXEC_RUNNING && !x->told ? x->tell_ns
+                                                             : 0;
+    uint64_t now = due == 0 ? 0 : sp_now_ns();
+    return due == 0 ? -1 : due <= now ? 0 : (int)((due - now) / 1000000u) + 1;
 }
 
 void sp_exec_abort(struct sp_cell *c, unsigned ms)
@@ -329,7 +434,7 @@ void sp_exec_abort(struct sp_cell *c, unsigned ms)
         else
             nanosleep(&pause, NULL);
     }
-    if (x->state == SP_EXEC_IDLE)
+    if (x->state == SP_EXEC_IDLE) /* a child that waits dies with us */
         return;
     sp_tree_begin(&x->tree, x->spawn.pid);
     while (!sp_tree_reap(x->spawn.pid, &x->status, &ended) || !sp_tree_gone(&x->tree)) {

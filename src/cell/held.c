@@ -210,10 +210,11 @@ static void begin(struct sp_cell *c)
         .cwd = c->root,
         .std = {c->exec.dev_null, h->out[1], h->err[1]},
         .hold = true,
+        .tell = true,
     };
     h->trace = (struct sp_trace){0};
     h->state = SP_HELD_SPAWNING;
-    sp_spawner_ask(&c->spawner, &h->spawn);
+    (void)sp_spawner_ask(&c->spawner, &h->spawn);
 }
 
 bool sp_held_spawned(struct sp_cell *c, bool *ours)

@@ -1,5 +1,7 @@
 /* spawn.h: the spawner thread, which carries the confinement of commands and starts them. It lives
- * as long as the cell: a command dies with the thread that started it (PR_SET_PDEATHSIG). */
+ * as long as the cell: a command dies with the thread that started it (PR_SET_PDEATHSIG). While no
+ * command runs a child of it may be parked: cloned, confined, and waiting just before exec for the
+ * next command, which then pays for neither the clone nor the thread's wake-up. */
 #ifndef SALLYPORT_CELL_SPAWN_H
 #define SALLYPORT_CELL_SPAWN_H
 
@@ -7,6 +9,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 enum sp_spawn_step { SP_SPAWN_CLONE, SP_SPAWN_CHDIR, SP_SPAWN_LIMITS, SP_SPAWN_EXEC };
@@ -18,6 +21,7 @@ struct sp_spawn {
     int cwd;    /* folder; the workspace's own descriptor is fine */
     int std[3]; /* none below 3 */
     bool hold;  /* to be stopped by SIGSTOP at its first instruction */
+    bool tell;  /* efd is written to when it runs; else only when it doesn't */
     /* answered */
     pid_t pid; /* > 0 also when the child failed before exec: it is still to be reaped */
     int error; /* errno, 0 the shell runs */
@@ -25,6 +29,7 @@ struct sp_spawn {
     uint64_t start_ns; /* CLOCK_MONOTONIC */
 };
 
+enum sp_spawner_go { SP_SPAWNER_WAIT, SP_SPAWNER_GO, SP_SPAWNER_QUIT };
 enum sp_spawner_state { SP_SPAWNER_IDLE, SP_SPAWNER_ASKED, SP_SPAWNER_DONE, SP_SPAWNER_FAILED };
 
 struct sp_spawner {
@@ -44,6 +49,12 @@ struct sp_spawner {
     enum sp_spawner_state state;
     int failed; /* -errno of confining itself */
     struct sp_spawn *job;
+    atomic_bool parks; /* a child can wait for its job here */
+    bool may_park;     /* the next one may be made before there is a job for it */
+    bool dismissed;    /* the child was told to quit, and may or may not have seen that */
+    atomic_int parked; /* pid of the child that waits, 0 none */
+    atomic_bool taken; /* the child has seen its job */
+    atomic_uint go;    /* futex: enum sp_spawner_go */
 };
 
 /* What the thread will need, and nothing of an identity; after the caller's signals are as they
@@ -53,8 +64,15 @@ int sp_spawner_prepare(struct sp_spawner *s);
 int sp_spawner_start(struct sp_spawner *s, const struct sp_config *c, int workspace, int efd);
 /* Waits until it is confined, and may be asked. 0 or -errno. */
 int sp_spawner_confined(struct sp_spawner *s);
-/* One at a time; j must stay until sp_spawner_take returns it. */
-void sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j);
+/* No command's process is left: the child for the next one may be made. Nothing is promised. */
+void sp_spawner_park(struct sp_spawner *s);
+/* Lets the one go that is parked, if one is. */
+void sp_spawner_dismiss(struct sp_spawner *s);
+/* One at a time; j must stay until sp_spawner_take returns it. True: a parked child has it, and
+ * j->pid is set; whether exec worked is told as ever. */
+bool sp_spawner_ask(struct sp_spawner *s, struct sp_spawn *j);
+/* Sets the job's tell, if it isn't done. True: it is, and is to be taken. */
+bool sp_spawner_tell(struct sp_spawner *s);
 struct sp_spawn *sp_spawner_take(struct sp_spawner *s); /* NULL: not done */
 struct sp_spawn *sp_spawner_wait(struct sp_spawner *s); /* as take, for what was asked */
 

@@ -21,12 +21,16 @@
 
 #define TRY_MS 10000u
 
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2u
+#endif
+
 /* What the spawner thread and its child do until the shell runs. */
 static const char *const needed[] = {
-    "clone",   "execve",       "exit",      "exit_group",   "futex",
-    "write",   "setsid",       "prctl",     "getppid",      "dup2",
-    "fchdir",  "close_range",  "prlimit64", "rt_sigaction", "rt_sigprocmask",
-    "seccomp", "rt_sigreturn", "mmap",      "munmap",       "mprotect",
+    "clone",     "execve",       "exit",           "exit_group", "futex",        "write",
+    "setsid",    "prctl",        "getppid",        "dup2",       "fchdir",       "close_range",
+    "prlimit64", "rt_sigaction", "rt_sigprocmask", "seccomp",    "rt_sigreturn", "mmap",
+    "munmap",    "mprotect",     "getpid",
 };
 
 static bool refuses(uint32_t action)
@@ -84,6 +88,8 @@ __attribute__((noreturn)) static void become_shell(const struct sp_config *c)
     (void)setsid();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)getppid();
+    (void)getpid();
+    (void)syscall(SYS_close_range, INT_MAX, INT_MAX, CLOSE_RANGE_UNSHARE);
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
         (void)dup2(null_fd, i);

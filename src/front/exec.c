@@ -174,7 +174,8 @@ void exec_body_ready(struct conn *c)
         bool has_stdin = req.stdin_text != NULL;
         req.stdin_text = NULL;
         struct sp_msg m = {.op = SP_OP_EXEC,
-                           .flags = has_stdin ? SP_EXEC_STDIN : 0,
+                           .flags = (uint8_t)((has_stdin ? SP_EXEC_STDIN : 0) |
+                                              (c->exec->live ? SP_EXEC_LIVE : 0)),
                            .command = {req.command, req.command_len},
                            .cwd = {req.cwd, req.cwd_len},
                            .env = {req.env, req.env_len},
@@ -284,31 +285,27 @@ h2o_socket_t *exec_watch(struct conn *c, int fd)
     return s;
 }
 
-static void on_arm(h2o_timeout_entry_t *entry)
-{
-    struct exec_state *x = H2O_STRUCT_FROM_MEMBER(struct exec_state, arm, entry);
-    x->out.sock = exec_watch(x->conn, x->out.fd);
-    x->err.sock = exec_watch(x->conn, x->err.fd);
-    h2o_socket_read_start(x->out.sock, on_out);
-    h2o_socket_read_start(x->err.sock, on_err);
-}
-
-/* Most commands are over in a moment and print less than a pipe holds: the loop doesn't watch the
- * pipes before ARM_MS have gone by, which saves those a dozen system calls and two wake-ups. */
-static void started(struct conn *c, struct sp_frame *f)
+static void runs(struct conn *c, struct sp_frame *f)
 {
     struct exec_state *x = c->exec;
-    bool has_stdin = x->in != NULL;
-    if (x->out.fd >= 0 || f->nfds != (has_stdin ? 3 : 2)) {
-        conn_close(c);
-        return;
-    }
     c->state = CONN_EXEC;
     x->counted = !c->probe; /* nobody asked for that one */
     if (x->counted)
         metrics_command_begin();
     x->out.fd = sp_frame_take_fd(f, 0);
     x->err.fd = sp_frame_take_fd(f, 1);
+}
+
+/* It lasts: most commands are over sooner, and come with their pipes when they are. */
+static void started(struct conn *c, struct sp_frame *f)
+{
+    struct exec_state *x = c->exec;
+    bool has_stdin = x->in != NULL;
+    if (f->nfds != (has_stdin ? 3 : 2)) {
+        conn_close(c);
+        return;
+    }
+    runs(c, f);
     if (has_stdin) {
         x->in_sock = exec_watch(c, sp_frame_take_fd(f, 2));
         feed_stdin(x->in_sock, NULL);
@@ -317,14 +314,10 @@ static void started(struct conn *c, struct sp_frame *f)
         events_begin(c);
         return;
     }
-    x->arm.cb = on_arm;
-    h2o_timeout_link(front.loop, &front.clocks[CLOCK_ARM], &x->arm);
-}
-
-static void disarm(struct exec_state *x)
-{
-    if (h2o_timeout_is_linked(&x->arm))
-        h2o_timeout_unlink(&x->arm);
+    x->out.sock = exec_watch(c, x->out.fd);
+    x->err.sock = exec_watch(c, x->err.fd);
+    h2o_socket_read_start(x->out.sock, on_out);
+    h2o_socket_read_start(x->err.sock, on_err);
 }
 
 /* All of the command's processes are dead: what is in the pipes now is all that is theirs. Somebody
@@ -334,7 +327,8 @@ static void capture_finish(struct capture *cap)
     int left = 0;
     if (cap->fd >= 0 && ioctl(cap->fd, FIONREAD, &left) == 0 && left > 0)
         capture_read(cap, (size_t)left);
-    exec_capture_end(cap);
+    if (cap->sock != NULL)
+        exec_capture_end(cap); /* else when the answer is out */
     if (cap->truncated)
         cap->len = sp_utf8_whole(cap->buf, cap->len);
 }
@@ -350,7 +344,6 @@ static void count_end(struct exec_state *x, enum metrics_outcome o)
 static void exited(struct conn *c, const struct sp_msg *m)
 {
     struct exec_state *x = c->exec;
-    disarm(x);
     x->exit_code = m->exit_code;
     x->signal = m->signal;
     x->flags = m->flags;
@@ -396,6 +389,9 @@ void exec_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)
 {
     if (m->op == SP_OP_STARTED && c->state == CONN_WAIT) {
         started(c, f);
+    } else if (m->op == SP_OP_EXITED && c->state == CONN_WAIT && f->nfds == 2 && !c->exec->live) {
+        runs(c, f);
+        exited(c, m);
     } else if (m->op == SP_OP_EXITED && (c->state == CONN_EXEC || c->state == CONN_EVENTS)) {
         exited(c, m);
     } else if (m->op == SP_OP_FAIL) {
@@ -411,7 +407,6 @@ void exec_free(struct conn *c)
     struct exec_state *x = c->exec;
     if (x == NULL)
         return;
-    disarm(x);
     count_end(x, COMMAND_CANCELLED);
     events_free(x);
     exec_capture_end(&x->out);

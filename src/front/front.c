@@ -20,7 +20,6 @@ struct front front;
 
 #define LINGER_MS 2000
 #define HANGUP_MS 250
-#define ARM_MS 2
 #define BEAT_MS 15000
 #define FILES_OTHER 64u /* open files that are no connection's */
 
@@ -114,7 +113,6 @@ static bool prepare(void)
                                       [CLOCK_STALL] = front.cfg->stall_timeout_ms,
                                       [CLOCK_LINGER] = LINGER_MS,
                                       [CLOCK_HANGUP] = HANGUP_MS,
-                                      [CLOCK_ARM] = ARM_MS,
                                       [CLOCK_BEAT] = BEAT_MS,
                                       [CLOCK_NOW] = 0};
     for (int i = CLOCK_HEAD; i < CLOCK_COUNT; i++)

@@ -40,7 +40,6 @@ enum conn_clock {
     CLOCK_STALL,
     CLOCK_LINGER,
     CLOCK_HANGUP,
-    CLOCK_ARM,  /* of an exec_state, not of a connection */
     CLOCK_BEAT, /* of events */
     CLOCK_NOW,  /* of TLS: as soon as the others had their turn */
     CLOCK_COUNT
@@ -59,7 +58,6 @@ struct events; /* in events.c */
 
 struct exec_state {
     struct capture out, err;
-    h2o_timeout_entry_t arm; /* when the loop is to watch out and err */
     struct conn *conn;
     bool live;             /* events are asked for */
     bool counted;          /* as running */

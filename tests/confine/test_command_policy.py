@@ -94,6 +94,7 @@ BAD = [("errno EPERM socket\nalow bind\n", "policy:2: \"alow\" is no action"),
        ("errno EPERM mount futex\n", "policy:1: no command starts without futex"),
        ("kill openat\n", "policy: under these rules"),
        ("kill prctl if arg0.lo == PR_SET_PDEATHSIG\n", "policy: under these rules signal 31 ends the shell"),
+       ("kill close_range if arg2.lo == 2\n", "policy: under these rules signal 31 ends the shell"),
        ("errno EACCES execve if arg2 != 0\n", "policy: under these rules the shell ends with status 126"),
        (b"allow bind\n\0\n", "NUL"), (b"#" * 70000, "64 KiB")]
 
@@ -122,3 +123,12 @@ def test_without_seccomp_it_is_still_read(start):
 def test_errno_names(start):
     d = start(prepare=rules("errno ENOTTY uname if arg0 == 0\n"))
     assert call(d, UNAME, 0) == errno.errorcode[errno.ENOTTY]
+
+
+def test_a_child_that_may_not_part_from_descriptors(start):
+    """Made in advance it shares them with the cell, and has to: the first command finds out, the others are made when
+    they are asked for."""
+    d = start(prepare=rules("errno EPERM close_range if arg2.lo == 2\n"))
+    d.execute("echo one")
+    for _ in range(3):
+        assert d.run("echo two")["stdout"] == "two\n"

@@ -32,9 +32,9 @@ class Folder:
     def pids(self, name):
         """Who is in it, but for a shell that is held for the next command."""
         found = [int(n) for n in (self.path / name / "cgroup.procs").read_text().split()]
-        # Until it executes the shell, one that is to be held looks like the cell that made it.
+        # Until it executes the shell, the child for the next command looks like the cell that made it.
         return [n for n in found if (p := procs.read(n)) is None
-                or not (p.held or (p.role == "cell" and name.endswith("commands")))]
+                or not (p.held or (p.role == "cell" and name.endswith(("commands", "/run"))))]
 
     def remove(self):
         for p in sorted(self.path.rglob("*"), reverse=True):

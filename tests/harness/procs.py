@@ -4,6 +4,8 @@ import dataclasses
 import os
 import time
 
+WAITS = "sp-spawner"  # the name of a cell's child before exec
+
 
 @dataclasses.dataclass(frozen=True)
 class Proc:
@@ -12,6 +14,7 @@ class Proc:
     ppid: int
     state: str
     cmdline: tuple
+    name: str = ""
 
     @property
     def role(self):
@@ -60,7 +63,8 @@ def read(pid, level=-1):
         return None
     args = tuple(a.decode("utf-8", "replace") for a in line.split(b"\0")[:-1])
     numbers = [int(n) for n in st["NSpid"].split()]
-    return Proc(pid, numbers[level] if -1 <= level < len(numbers) else numbers[-1], int(st["PPid"]), st["State"][0], args)
+    return Proc(pid, numbers[level] if -1 <= level < len(numbers) else numbers[-1],
+                int(st["PPid"]), st["State"][0], args, st["Name"])
 
 
 def children(pid):
@@ -79,8 +83,9 @@ def children(pid):
 
 def in_namespace(init_pid):
     """All processes, init excluded, of the process namespace that init_pid leads and of those in
-    it; zombies too. An orphan's parent is a process of the namespace again, so all are found by
-    going down from the first one."""
+    it; zombies too, but not the child that waits before exec below a live cell, whose memory it
+    has. An orphan's parent is a process of the namespace again, so all are found by going down from
+    the first one."""
     try:
         level = len(status(init_pid)["NSpid"].split()) - 1
     except (FileNotFoundError, ProcessLookupError):
@@ -91,11 +96,13 @@ def in_namespace(init_pid):
             p = read(int(name), level)
             if p is not None:
                 below.setdefault(p.ppid, []).append(p)
-    found, todo = [], [init_pid]
+    found, todo = [], [(init_pid, None)]
     while todo:
-        for p in below.pop(todo.pop(), ()):
-            found.append(p)
-            todo.append(p.pid)
+        pid, role = todo.pop()
+        for p in below.pop(pid, ()):
+            if p.name != WAITS or role != "cell":
+                found.append(p)
+            todo.append((p.pid, p.role))
     return sorted(found, key=lambda p: p.pid)
 
 

@@ -86,7 +86,7 @@ static bool answer_fits(const struct sp_msg *m)
     case SP_OP_STARTED:
         return kind == SP_OP_EXEC && !asked[m->id].started;
     case SP_OP_EXITED:
-        return kind == SP_OP_EXEC;
+        return kind == SP_OP_EXEC && hostile_frame.nfds == (asked[m->id].started ? 0 : 2);
     case SP_OP_READY:
         return kind == SP_OP_PUT && !asked[m->id].started;
     case SP_OP_FILE:
@@ -113,7 +113,8 @@ static int take_answer(void)
         return -2;
     }
     uint8_t key = asked[m->id].key[0];
-    if (m->op == SP_OP_STARTED && ++commands[key] > 1) {
+    bool short_one = m->op == SP_OP_EXITED && !asked[m->id].started;
+    if ((m->op == SP_OP_STARTED && ++commands[key] > 1) || (short_one && commands[key] > 0)) {
         complain("a second command runs");
         return -2;
     }
@@ -149,7 +150,7 @@ static struct sp_msg random_request(void)
     m.timeout_ms = roll(3) == 0 ? roll(50) + 1 : 0;
     m.size = roll(8);
     if (m.op == SP_OP_EXEC)
-        m.flags = (uint8_t)roll(2);
+        m.flags = (uint8_t)roll(4);
     if (m.op == SP_OP_DELETE)
         m.flags = (uint8_t)roll(4);
     return m;

@@ -2,7 +2,6 @@
 Programs mostly bear a refusal in silence, so output alone can't tell. Every refused call must be in EXPLAINED."""
 import os
 import re
-import signal
 import subprocess
 
 import pytest
@@ -85,9 +84,12 @@ def trace(daemon, script, files, log):
         cell = daemon.role("cell").pid
         procs.wait_for("strace holds the cell", lambda: all(
             procs.status(t)["TracerPid"] != "0" for t in (f"{cell}/task/{n}" for n in os.listdir(f"/proc/{cell}/task"))))
-        return daemon.run(script, cwd=box.name, timeout=300)
+        daemon.run(":")  # by the child that waited already, of which strace doesn't know
+        result = daemon.run(script, cwd=box.name, timeout=300)
+        procs.wait_for("strace tells of the end", lambda: "+++ exited" in log.read_text(errors="replace"))
+        return result
     finally:
-        strace.send_signal(signal.SIGINT)
+        strace.kill()  # to let go by itself it would wait for the spawner, which waits for the next command's child
         strace.wait()
 
 

@@ -105,7 +105,7 @@ void stage_send(struct stage *s, const struct sp_msg *m)
 
 void stage_exec(struct stage *s, uint32_t id, const char *command, const char *cwd, uint8_t flags)
 {
-    struct sp_msg m = {.op = SP_OP_EXEC, .id = id, .flags = flags};
+    struct sp_msg m = {.op = SP_OP_EXEC, .id = id, .flags = flags | SP_EXEC_LIVE};
     m.command = (struct sp_slice){command, strlen(command)};
     m.cwd = (struct sp_slice){cwd, strlen(cwd)};
     stage_send(s, &m);

@@ -28,6 +28,7 @@ int stage_raise_in_vain(struct stage *s);
 int stage_end(struct stage *s);
 /* Sends; empty slices for NULL. */
 void stage_send(struct stage *s, const struct sp_msg *m);
+/* With LIVE, so that STARTED comes before EXITED. */
 void stage_exec(struct stage *s, uint32_t id, const char *command, const char *cwd, uint8_t flags);
 void stage_path(struct stage *s, uint8_t op, uint32_t id, const char *path, uint8_t flags);
 /* The next message within a generous bound; fails the test if it isn't op with id. */

@@ -30,6 +30,46 @@ START_TEST(lifecycle)
 }
 END_TEST
 
+static void ends_at_once(uint32_t c, int nfds)
+{
+    struct sp_msg m = make(SP_OP_EXITED, c);
+    int fds[3];
+    (void)fds_for(SP_OP_STARTED, fds, nfds > 2);
+    for (int i = nfds; i < 2; i++)
+        close(fds[i]);
+    ck_assert_int_eq(sp_msg_send(&cell, &m, fds, nfds), 0);
+    ck_assert_int_eq(sp_chan_recv(&S.cell, &frame), 1);
+    broker_from_cell(&b, &S, &frame, now);
+    sp_frame_close_fds(&frame);
+}
+
+/* A command that was over before anyone was told brings its pipes with its end; one that has
+ * standard input, or was told of, doesn't. */
+START_TEST(short_command)
+{
+    if (_i == 3) {
+        ends_at_once(running(7), 2);
+    } else {
+        struct sp_msg m = make(SP_OP_EXEC, 7);
+        m.flags = _i == 2 ? SP_EXEC_STDIN : 0;
+        from_front(&m);
+        ends_at_once(asked(SP_OP_EXEC), _i == 1 ? 1 : 2);
+    }
+    if (_i > 0) {
+        ck_assert_ptr_nonnull(S.cell_breach);
+        return;
+    }
+    ck_assert_int_eq(sp_chan_recv(&front, &frame), 1);
+    ck_assert(sp_msg_decode(&got, frame.data, frame.len, frame.nfds));
+    ck_assert_uint_eq(got.op, SP_OP_EXITED);
+    ck_assert_int_eq(frame.nfds, 2);
+    sp_frame_close_fds(&frame);
+    ck_assert_uint_eq(b.nops, 0);
+    (void)running(8); /* the seat is free */
+    quiet();
+}
+END_TEST
+
 START_TEST(queue)
 {
     uint32_t c = running(1);
@@ -205,6 +245,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, lifecycle);
+    tcase_add_loop_test(t, short_command, 0, 4);
     tcase_add_test(t, queue);
     tcase_add_test(t, timeouts);
     tcase_add_test(t, never_starts);

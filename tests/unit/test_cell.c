@@ -65,6 +65,60 @@ START_TEST(commands)
 }
 END_TEST
 
+static void plain_exec(uint32_t id, const char *command)
+{
+    stage_send(&s,
+               &(struct sp_msg){.op = SP_OP_EXEC, .id = id, .command = {command, strlen(command)}});
+}
+
+/* One message where a command is over in a moment, two where it lasts; and its output, whole. */
+START_TEST(short_and_long)
+{
+    int told = 0, n = 0;
+    up();
+    for (uint32_t id = 1; id < 40; id++) {
+        plain_exec(id, id % 2 ? "echo short" : "echo long; sleep 0.05; echo longer >&2; exit 3");
+        ck_assert(stage_next(&s, 60000));
+        bool lasts = s.msg.op == SP_OP_STARTED;
+        ck_assert(lasts || s.msg.op == SP_OP_EXITED);
+        ck_assert_int_eq(s.frame.nfds, 2);
+        int out = stage_fd(&s, 0), err = stage_fd(&s, 1);
+        ck_assert_str_eq(stage_read(out), id % 2 ? "short\n" : "long\n");
+        ck_assert_str_eq(stage_read(err), id % 2 ? "" : "longer\n");
+        if (lasts)
+            exited(id, id % 2 ? 0 : 3, 0, 0);
+        told += lasts && id % 2 == 0;
+        n += id % 2 == 0;
+    }
+    ck_assert_int_eq(told, n);
+    ck_assert_int_eq(stage_end(&s), 0);
+}
+END_TEST
+
+/* However early it is taken back, one end comes, with pipes where they weren't sent. */
+START_TEST(cancelled_at_any_moment)
+{
+    up();
+    for (uint32_t id = 1; id < 60; id++) {
+        plain_exec(id, "sleep 1000");
+        if (id % 3 == 0)
+            usleep(id * 50);
+        cancel(id, SP_CANCEL_GONE);
+        ck_assert(stage_next(&s, 60000));
+        bool lasts = s.msg.op == SP_OP_STARTED;
+        ck_assert_int_eq(s.frame.nfds, 2);
+        sp_frame_close_fds(&s.frame);
+        if (lasts)
+            ck_assert(stage_next(&s, 60000));
+        ck_assert_uint_eq(s.msg.op, SP_OP_EXITED);
+        ck_assert_uint_eq(s.msg.id, id);
+        ck_assert_uint_eq(s.msg.flags, SP_EXIT_CANCELLED);
+    }
+    ck_assert_str_eq(stage_run(&s, "ps -e -o comm= | grep -c sleep", &end), "0\n");
+    ck_assert_int_eq(stage_end(&s), 0);
+}
+END_TEST
+
 START_TEST(environment_and_folder)
 {
     static const char env[] = "LANG=X\0OWN=a b\0OWN=c\0TMPDIR=/else";
@@ -244,6 +298,8 @@ static int tests(void)
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 150);
     tcase_add_test(t, commands);
+    tcase_add_test(t, short_and_long);
+    tcase_add_test(t, cancelled_at_any_moment);
     tcase_add_test(t, environment_and_folder);
     tcase_add_test(t, standard_input);
     tcase_add_test(t, one_at_a_time);

@@ -15,6 +15,7 @@ from harness.box import KEY, identity
 from harness.http import build
 
 MB = 1 << 20
+BOX_ENV = {"RUNBOX_CELL_IDLE": "2s"}  # there are more identities here than may have a process at a time
 FORM = [("Content-Type", "multipart/form-data; boundary=B")]
 AUTH = ("Authorization", f"Bearer {KEY}")
 

@@ -65,8 +65,10 @@ static bool fill_stream(struct conn *c, const struct capture *cap, char *buf)
     size_t n =
         sp_json_escape(cap->buf + x->part_pos, cap->len - x->part_pos, buf, FRONT_OUT_CHUNK, &used);
     x->part_pos += used;
-    if (!reply_append(c, buf, n))
-        conn_close(c);
+    if (!reply_append(c, buf, n)) {
+        conn_close(c); /* and x is gone */
+        return false;
+    }
     return x->part_pos >= cap->len;
 }
 

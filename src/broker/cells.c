@@ -276,7 +276,7 @@ void cells_finish(struct cells *c)
             cells_reaped(c, cells_proc(c, s), 0);
         if (pid == 0)
             (void)poll(NULL, 0, 5);
-        else if (pid < 0)
+        else if (pid < 0 && errno != EINTR)
             break;
     }
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {

@@ -113,6 +113,16 @@ static bool on_cell(struct slot *s, int limit)
     return false;
 }
 
+/* One that is missed isn't told again. */
+static pid_t ended_child(int *status)
+{
+    pid_t pid;
+    do
+        pid = waitpid(-1, status, WNOHANG);
+    while (pid < 0 && errno == EINTR);
+    return pid;
+}
+
 static void on_signal(int sigfd)
 {
     struct signalfd_siginfo si;
@@ -121,7 +131,7 @@ static void on_signal(int sigfd)
             ending = true;
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = ended_child(&status)) > 0) {
         struct slot *s = cells_by_pid(&cells, pid);
         if (s == NULL) {
             if (!spare_ended(&cells, pid, status, broker_now_ms()))

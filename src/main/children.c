@@ -62,11 +62,21 @@ static void note_end(struct child *c, int status)
     sp_chan_close(&c->chan);
 }
 
+/* One that is missed isn't told again. */
+static pid_t ended_child(int *status)
+{
+    pid_t pid;
+    do
+        pid = waitpid(-1, status, WNOHANG);
+    while (pid < 0 && errno == EINTR);
+    return pid;
+}
+
 static void reap(struct super *s)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = ended_child(&status)) > 0) {
         if (pid == s->broker.pid)
             note_end(&s->broker, status);
         else if (pid == s->front.pid)

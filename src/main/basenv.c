@@ -114,11 +114,17 @@ int environ_hide(void)
     while (environ[n] != NULL)
         n++;
     char **own = calloc(n + 1, sizeof *own);
-    for (size_t i = 0; own != NULL && i < n; i++)
-        if ((own[i] = strdup(environ[i])) == NULL)
-            return -1; /* the start ends here */
     if (own == NULL)
         return -1;
+    for (size_t i = 0; i < n; i++) {
+        own[i] = strdup(environ[i]);
+        if (own[i] != NULL)
+            continue;
+        while (i-- > 0)
+            free(own[i]);
+        free(own);
+        return -1;
+    }
     for (size_t i = 0; i < n; i++)
         explicit_bzero(environ[i], strlen(environ[i]));
     environ = own;

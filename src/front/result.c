@@ -57,6 +57,15 @@ uint64_t exec_result_length(struct conn *c)
            sp_json_escaped_len(x->err.buf, x->err.len) + tail(x, buf, sizeof buf);
 }
 
+/* False: there is no memory, and neither is the connection any more, nor its exec_state. */
+static bool put(struct conn *c, const char *p, size_t n)
+{
+    if (reply_append(c, p, n))
+        return true;
+    conn_close(c);
+    return false;
+}
+
 /* One stream's bytes; true when it is done. */
 static bool fill_stream(struct conn *c, const struct capture *cap, char *buf)
 {
@@ -65,11 +74,7 @@ static bool fill_stream(struct conn *c, const struct capture *cap, char *buf)
     size_t n =
         sp_json_escape(cap->buf + x->part_pos, cap->len - x->part_pos, buf, FRONT_OUT_CHUNK, &used);
     x->part_pos += used;
-    if (!reply_append(c, buf, n)) {
-        conn_close(c); /* and x is gone */
-        return false;
-    }
-    return x->part_pos >= cap->len;
+    return put(c, buf, n) && x->part_pos >= cap->len;
 }
 
 bool exec_result_fill(struct conn *c)
@@ -80,15 +85,15 @@ bool exec_result_fill(struct conn *c)
     while (c->state != CONN_DEAD && c->out_len - before < FRONT_OUT_CHUNK / 2) {
         bool next = true;
         if (x->part == 0)
-            (void)reply_append(c, open_out, sizeof open_out - 1);
+            next = put(c, open_out, sizeof open_out - 1);
         else if (x->part == 1)
             next = x->out.len == 0 || fill_stream(c, &x->out, buf);
         else if (x->part == 2)
-            (void)reply_append(c, open_err, sizeof open_err - 1);
+            next = put(c, open_err, sizeof open_err - 1);
         else if (x->part == 3)
             next = x->err.len == 0 || fill_stream(c, &x->err, buf);
         else if (x->part == 4)
-            (void)reply_append(c, buf, tail(x, buf, sizeof buf));
+            next = put(c, buf, tail(x, buf, sizeof buf));
         else
             return false;
         if (next) {

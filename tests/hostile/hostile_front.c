@@ -43,7 +43,20 @@ static int become_front(void)
 
 /* ---- the probes ---- */
 
-/* Before anything is given up: who there is, as far as it can be seen from here. */
+static const char *of_proc(const char *pid, const char *file, char *buf, size_t size)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, buf, size - 1);
+    buf[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+    return buf;
+}
+
+/* Before anything is given up: who there is, as far as it can be seen from here. Not the cell's
+ * child that waits for a command: it may be gone when it is tried. */
 static void find_pids(struct probe_stage *s)
 {
     DIR *d = opendir("/proc");
@@ -51,14 +64,12 @@ static void find_pids(struct probe_stage *s)
     if (getppid() > 0)
         s->pids[s->npids++] = getppid();
     while (d != NULL && (e = readdir(d)) != NULL && s->npids < PROBE_PIDS) {
-        char path[300], line[128] = "";
-        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && read(fd, line, sizeof line - 1) > 10 &&
+        char line[128] = "", name[32];
+        (void)of_proc(e->d_name, "cmdline", line, sizeof line);
+        if (strlen(line) == 9 &&
+            strncmp(of_proc(e->d_name, "comm", name, sizeof name), "sp-spawner", 10) != 0 &&
             (strcmp(line + 10, "--role=broker") == 0 || strcmp(line + 10, "--role=cell") == 0))
             s->pids[s->npids++] = atoi(e->d_name);
-        if (fd >= 0)
-            close(fd);
     }
     if (d != NULL)
         closedir(d);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define ACCEPT_BATCH 32
-#define LINGER_BYTES (8u << 20)
+#define LINGER_BYTES (64u << 20)
 /* A client that sends or takes less than this in a stall period makes no progress. */
 #define PROGRESS_BYTES 1024u
 

@@ -178,7 +178,7 @@ class Gvisor(Daemon):
                           "/usr/bin/python3", "-I", "-c", LOOK)
         assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
         return [InsideProc(p["pid"], p["pid"], int(p["status"]["PPid"]), p["status"]["State"][0],
-                           tuple(p["line"]), p) for p in ast.literal_eval(done.stdout.decode())]
+                           tuple(p["line"]), p["status"]["Name"], p) for p in ast.literal_eval(done.stdout.decode())]
 
     @property
     def main(self):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -63,6 +64,8 @@ def enter(root, uid, gid, have, env):
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    # The kernel forgets with the user id what `unshare --kill-child` asked of it.
+    launcher.LIBC.prctl(launcher.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.execve("/workspace/.sandbox-agent", ["/workspace/.sandbox-agent"], env)
 
 
@@ -84,8 +87,9 @@ class Foreign:
         env = {names.PORT: "0", names.BIND: "127.0.0.1", **(env or {})}
         spec = json.dumps([str(self.root), uid, gid, list(have), env])
         with open(self.log_path, "wb") as log:
-            self.outer = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", sys.executable,
-                                           __file__, spec], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.outer = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork",
+                                           "--kill-child", sys.executable, __file__, spec],
+                                          stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.port = None
 
     def log(self):
@@ -109,9 +113,22 @@ class Foreign:
         assert a.status == 200, f"{a!r}\n{self.log()}"
         return a.json
 
+    def left(self):
+        """Who still has the log open, as each of its processes has: by name."""
+        log, found = self.log_path.stat(), []
+        for fd in pathlib.Path("/proc").glob("[0-9]*/fd/2"):
+            try:
+                if os.path.samestat(fd.stat(), log):
+                    found.append((fd.parts[2], procs.read(fd.parts[2]).cmdline))
+            except (OSError, AttributeError):  # it ended
+                continue
+        return found
+
     def close(self):
+        """unshare's end is the first process's, and that everybody's."""
         self.outer.kill()
         self.outer.wait()
+        procs.wait_for(f"none of its processes is left of {self.left()}", lambda: not self.left())
 
 
 if __name__ == "__main__":

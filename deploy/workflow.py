@@ -55,7 +55,8 @@ def main():
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
         for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
             clone = folder / f"{path.stem}-{name}" / "clone"
-            subprocess.run(["rm", "-rf", clone.parent], check=True)
+            clone.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([ROOT / "deploy/clear.sh", clone.parent], check=True)
             subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
             ran += run_job(clone, path.stem, name, job)
             for made in sorted((clone / "dist").glob("*")) if (clone / "dist").exists() else ():

@@ -9,7 +9,7 @@ mkdir -p "$3"
 out=$(cd "$3" && pwd)
 debian=$out/debian-$arch
 if [ ! -f "$debian/.whole" ]; then
-    rm -rf --one-file-system "$debian"
+    deploy/clear.sh "$debian"
     mmdebstrap --quiet --variant=extract --architectures="$arch" \
         --include="busybox-static linux-image-cloud-$arch" bookworm "$debian"
     touch "$debian/.whole"
@@ -17,7 +17,7 @@ fi
 cp "$(ls "$debian"/boot/vmlinuz-* | tail -n 1)" "$out/vmlinuz"
 
 root=$out/root
-rm -rf --one-file-system "$root"
+deploy/clear.sh "$root"
 PACKAGES=no BUSYBOX=$debian/bin/busybox deploy/image/rootfs.sh "$root" "$file"
 ln -s usr/local/bin/sallyport "$root/init"
 mkdir "$root/modules"

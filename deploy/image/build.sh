@@ -15,13 +15,13 @@ has() {
 # NAME PACKAGES: an image of Debian's essential packages, apt and those.
 base() {
     ! has "$1" || return 0
-    rm -rf --one-file-system "$room/$1"
+    deploy/clear.sh "$room/$1"
     mmdebstrap --quiet --variant=apt --include="$2" bookworm "$room/$1"
     rm -rf "$room/$1"/var/cache/apt/archives/*.deb "$room/$1"/var/lib/apt/lists/*
     from=$(buildah $store from scratch)
     buildah $store add --quiet "$from" "$room/$1" / >/dev/null
     buildah $store commit --quiet --rm "$from" "localhost/sallyport-$1" >/dev/null
-    rm -rf --one-file-system "$room/$1"
+    deploy/clear.sh "$room/$1"
 }
 
 for image in "$@"; do

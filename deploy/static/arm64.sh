@@ -6,7 +6,7 @@ set -eu
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 [ ! -f "$out/done" ] || exit 0
-rm -rf --one-file-system "$out/sysroot"
+deploy/clear.sh "$out/sysroot"
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include="libc6-dev libssl-dev libjansson-dev
     libseccomp-dev libcap-ng-dev libsqlite3-dev zlib1g-dev libarchive-dev" bookworm "$out/sysroot"
 

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 mkdir -p "$1"
 root=$(cd "$1" && pwd)/fresh
 shift
-rm -rf --one-file-system "$root"
+deploy/clear.sh "$root"
 mmdebstrap --quiet --variant=apt bookworm "$root"
 git clone --quiet --no-local . "$root/src"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -53,4 +53,5 @@ serve "fresh root"
 rm -rf "$root/src/build"
 serve "with the packages there"
 (inside ./dev test "$@")
-rm -rf --one-file-system "$root" "$root.log"
+deploy/clear.sh "$root"
+rm "$root.log"

@@ -6,11 +6,7 @@ cd "$(dirname "$0")/../.."
 room=$1
 mkdir -p "$room"
 if [ ! -f "$room/rootfs/.whole" ]; then
-    # An earlier one that was cut off may have left mounts below it, of the host's own /dev too.
-    for mount in $(awk -v at="$(realpath "$room")/rootfs/" 'index($2, at) == 1 { print $2 }' /proc/self/mounts | sort -r); do
-        umount "$mount"
-    done
-    rm -rf --one-file-system "$room/rootfs"
+    deploy/clear.sh "$room/rootfs"
     mmdebstrap --quiet --variant=essential --include=python3-minimal,busybox-static bookworm "$room/rootfs"
     touch "$room/rootfs/.whole"
 fi

@@ -83,14 +83,20 @@ int box_choose_ids(const struct settings *s, struct sp_config *c, char *err, siz
     const uid_t own[] = {c->front_uid, c->registry_uid};
     static const char *const names[] = {"SALLYPORT_FRONT_USER", "SALLYPORT_REGISTRY_USER"};
     for (int i = 0; i < 2; i++)
-        if (own[i] == 0 || (own[i] >= c->uid_min && own[i] <= c->uid_max) || own[i] == geteuid() ||
-            (i > 0 && own[i] == own[0])) {
+        if (own[i] == 0 || own[i] == geteuid() || (own[i] >= c->uid_min && own[i] <= c->uid_max)) {
             (void)snprintf(err, errlen,
-                           "%s must be a user of its own: not root, not of the pool, not another "
-                           "role's.",
-                           names[i]);
+                           "%s must be a user of its own: not root, not the one that starts the "
+                           "box, not of the pool; uid %u is.",
+                           names[i], own[i]);
             return -1;
         }
+    if (c->front_uid == c->registry_uid) {
+        (void)snprintf(err, errlen,
+                       "SALLYPORT_FRONT_USER and SALLYPORT_REGISTRY_USER must be two users: both "
+                       "are uid %u.",
+                       c->front_uid);
+        return -1;
+    }
     if (geteuid() >= c->uid_min && geteuid() <= c->uid_max) {
         (void)snprintf(err, errlen, "RUNBOX_UID_MIN to RUNBOX_UID_MAX holds our own uid %u.",
                        geteuid());

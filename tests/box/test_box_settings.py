@@ -63,7 +63,11 @@ REFUSED = [
     ({"SALLYPORT_MAX_TIMEOUT": "1m"}, "no setting of the box"),
     ({"SALLYPORT_USER": "1000"}, "no setting of the box"),
     ({"SALLYPORT_FRONT_USER": "0"}, "SALLYPORT_FRONT_USER"),
-    ({"SALLYPORT_REGISTRY_USER": "64998"}, "SALLYPORT_REGISTRY_USER"),
+    ({"SALLYPORT_REGISTRY_USER": "0"}, "SALLYPORT_REGISTRY_USER must be a user of its own"),
+    ({"SALLYPORT_REGISTRY_USER": "64998"}, "SALLYPORT_FRONT_USER and SALLYPORT_REGISTRY_USER must be two users: both are uid 64998."),
+    ({"SALLYPORT_FRONT_USER": "64996"}, "SALLYPORT_FRONT_USER and SALLYPORT_REGISTRY_USER must be two users: both are uid 64996."),
+    ({"SALLYPORT_FRONT_USER": str(names.UID_MIN + 5)}, f"SALLYPORT_FRONT_USER must be a user of its own: not root, not the one that "
+     f"starts the box, not of the pool; uid {names.UID_MIN + 5} is."),
     ({"SALLYPORT_REGISTRY_USER": str(names.UID_MIN + 5)}, "SALLYPORT_REGISTRY_USER"),
 ]
 

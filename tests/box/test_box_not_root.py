@@ -84,6 +84,37 @@ def test_what_root_left_is_taken(start_box):
     assert (b.root / "workspaces").stat().st_uid == OWN and (b.root / "state").stat().st_uid == 64996
 
 
+def test_back_to_root(start_box):
+    """As docs/deployment.md has it: one folder changes hands."""
+    b = start_box(prepare=script)
+    b.sh("echo kept > f", ("one",))
+    b.end()
+    b.source = names.BIN
+    assert b.again(up=False).wait_exit()["status"] == 2
+    assert b.log().splitlines()[-1] == f"sallyport: RUNBOX_ROOT: {b.root}/workspaces belongs to a user that it shouldn't."
+    os.chown(b.root / "workspaces", 0, 0)
+    b.again()
+    assert b.sh("cat f; stat -c %u .", ("one",))["stdout"] == f"kept\n{names.UID_MIN}\n"
+    assert (b.root / "workspaces").stat().st_uid == 0 and (b.root / "state/registry.db").stat().st_uid == 64996
+
+
+def test_back_to_fewer_ids(start_box):
+    """Not while a workspace has one of the others."""
+    b = start_box()
+    b.sh("true", ("one",))
+    b.end()
+    b.env["RUNBOX_UID_MIN"] = str(names.UID_MIN + 10)
+    assert b.again(up=False).wait_exit()["status"] == 1
+    assert "there are workspaces of user ids outside RUNBOX_UID_MIN to RUNBOX_UID_MAX" in b.log()
+    b.env["RUNBOX_UID_MIN"] = str(names.UID_MIN)
+    b.again()
+    assert b.call("DELETE", "/v1/workspace", who=("one",)).status == 204
+    b.end()
+    b.env["RUNBOX_UID_MIN"] = str(names.UID_MIN + 10)
+    b.again()
+    assert b.sh("id -u", ("one",))["stdout"] == f"{names.UID_MIN + 10}\n"
+
+
 def test_an_earlier_start_is_ended(start_box):
     """What it left in the pool: ended by kill(-1) at the start."""
     b = start_box(prepare=script)

@@ -15,7 +15,7 @@ type Backend interface {
 	Read(ctx context.Context, path string, part Range) ([]byte, error)
 	Download(ctx context.Context, path string, w io.Writer, part Range) (int64, error)
 	Write(ctx context.Context, path string, body io.Reader, o WriteOptions) (*Stored, error)
-	DeletePath(ctx context.Context, path string, recursive bool) error
+	DeletePath(ctx context.Context, path string, o DeleteOptions) error
 	List(ctx context.Context, path string) (*Listing, error)
 	Head(ctx context.Context, path string) (*Info, error)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 )
 
 const expectOver = 1 << 20
@@ -176,9 +177,26 @@ func (p *place) store(ctx context.Context, method, target string, body io.Reader
 	return &stored, nil
 }
 
-// DeletePath removes a file, a link itself, an empty folder or, if recursive, any folder.
-func (p *place) DeletePath(ctx context.Context, path string, recursive bool) error {
-	resp, err := p.ask(ctx, http.MethodDelete, p.at.remove(path, recursive), nil, 0, nil)
+// DeleteOptions of a removal; none is the zero value.
+type DeleteOptions struct {
+	Recursive       bool      // a folder with all in it
+	IfMatch         string    // only the file that has this entity tag
+	UnmodifiedSince time.Time // only what didn't change after that second
+}
+
+// DeletePath removes a file, a link itself, an empty folder or, if o.Recursive, any folder.
+func (p *place) DeletePath(ctx context.Context, path string, o DeleteOptions) error {
+	header := http.Header{}
+	if o.IfMatch != "" {
+		header.Set("If-Match", o.IfMatch)
+	}
+	if at := o.UnmodifiedSince.UTC(); !at.IsZero() {
+		if at.Year() < 0 || at.Year() > 9999 { // a condition that isn't a date would be none
+			return errors.New("sandbox: the time must be of a year from 0 to 9999")
+		}
+		header.Set("If-Unmodified-Since", at.Format(http.TimeFormat))
+	}
+	resp, err := p.ask(ctx, http.MethodDelete, p.at.remove(path, o.Recursive), nil, 0, header)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,8 @@ const ops = {
   pull: async (a) => ({ bytes: await seat.downloadArchive(a.path, taker(false)) }),
   read: async (a) => ({ text: (await seat.read(a.path, part(a))).toString() }),
   delete_path: async (a) => {
-    await seat.deletePath(a.path, { recursive: a.recursive ?? false });
+    const { recursive = false, if_match: ifMatch, unmodified_since: unmodifiedSince } = a;
+    await seat.deletePath(a.path, { recursive, ifMatch, unmodifiedSince });
     return {};
   },
   list: (a) => seat.list(a.path, a.recursive ? { recursive: true } : {}),

@@ -149,7 +149,7 @@ def read(a):
 
 
 def delete_path(a):
-    seat.delete_path(a["path"], recursive=a.get("recursive", False))
+    seat.delete_path(a["path"], **{k: a[k] for k in ("recursive", "if_match", "unmodified_since") if k in a})
     return {}
 
 

@@ -87,7 +87,7 @@ func files(ctx context.Context, seat *sandbox.Seat) {
 		log.Fatal("not refused: ", err)
 	}
 	fmt.Println("refused:", refused.Code, refused.Status)
-	check(seat.DeletePath(ctx, "example", true))
+	check(seat.DeletePath(ctx, "example", sandbox.DeleteOptions{Recursive: true}))
 }
 
 func check(err error) {

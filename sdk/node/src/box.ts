@@ -40,6 +40,7 @@ function toPlaced(found: unknown): Placed {
 /** One identity's workspace; commands in it run one after the other. See Box.workspace. */
 export class Workspace extends Sandbox {
   protected readonly exec = "/v1/exec";
+  protected readonly writeMethod = "POST";
 
   protected file(path: string): string {
     return `/v1/files?path=${percent(path)}`;
@@ -47,6 +48,10 @@ export class Workspace extends Sandbox {
 
   protected folder(path: string, recursive: boolean): string {
     return `/v1/list?path=${percent(path)}${recursive ? "&recursive=true" : ""}`;
+  }
+
+  protected removal(path: string, recursive: boolean): string {
+    return `/v1/path?path=${percent(path)}${recursive ? "&recursive=true" : ""}`;
   }
 
   /** Runs one command, its `files` written before; resolves when it has ended. */
@@ -57,11 +62,6 @@ export class Workspace extends Sandbox {
   /** Starts one command, its `files` written before; resolves once it runs. Iterate for its output. */
   override stream(command: string, options: BoxCommandOptions = {}): Promise<Live> {
     return super.stream(command, options);
-  }
-
-  /** Replaces a file, atomically; missing folders are made. */
-  write(path: string, data: Source, options: WriteOptions = {}): Promise<Stored> {
-    return this.store("POST", this.file(path), data, options);
   }
 
   /** As write, by `PUT /v1/path`, which never takes a body for a form. */
@@ -81,13 +81,6 @@ export class Workspace extends Sandbox {
     const found = await readObject(res, signal);
     if (!Array.isArray(found["files"])) throw new TransportError('The answer has no usable "files".');
     return found["files"].map(toPlaced);
-  }
-
-  /** Removes a file, a link itself, an empty folder or, if `recursive`, any folder. */
-  async deletePath(path: string, options: CallOptions & { recursive?: boolean } = {}): Promise<void> {
-    const query = `?path=${percent(path)}${options.recursive === true ? "&recursive=true" : ""}`;
-    const res = await this.ask({ method: "DELETE", path: `/v1/path${query}`, signal: options.signal });
-    res.destroy();
   }
 
   /** A folder's names, sorted; with `recursive` all below it, a folder before what is in it. */

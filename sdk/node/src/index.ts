@@ -9,6 +9,7 @@ export type {
   CallOptions,
   Capabilities,
   CommandOptions,
+  DeleteOptions,
   Entry,
   Exit,
   FileInfo,

@@ -25,6 +25,7 @@ import { form } from "./multipart.js";
 import type {
   CallOptions,
   CommandOptions,
+  DeleteOptions,
   Entry,
   FileInfo,
   Files,
@@ -43,6 +44,14 @@ export function percent(path: string): string {
   } catch (err) {
     throw new RunboxError("The path is not Unicode.", { cause: err }); // half of a surrogate pair
   }
+}
+
+/** As headers have it. A condition that isn't a date would be none. */
+function date(seconds: number): string {
+  const at = new Date(seconds * 1000);
+  const year = at.getUTCFullYear(); // NaN where it is none
+  if (!(year >= 0 && year <= 9999)) throw new RunboxError("The time must be of a year from 0 to 9999.");
+  return at.toUTCString();
 }
 
 export async function readObject(res: IncomingMessage, signal: AbortSignal | undefined): Promise<Json> {
@@ -128,6 +137,8 @@ export abstract class Sandbox extends Remote {
   protected abstract readonly exec: string;
   protected abstract file(path: string): string;
   protected abstract folder(path: string, recursive: boolean): string;
+  protected abstract readonly writeMethod: string; // to what `file` says
+  protected abstract removal(path: string, recursive: boolean): string;
 
   /** Runs one command; resolves when it has ended. */
   async execute(command: string, options: CommandOptions = {}): Promise<Result> {
@@ -219,6 +230,21 @@ export abstract class Sandbox extends Remote {
       throw new TransportError("The answer is no file.");
     }
     return res;
+  }
+
+  /** Replaces a file, atomically; missing folders are made. */
+  write(path: string, data: Source, options: WriteOptions = {}): Promise<Stored> {
+    return this.store(this.writeMethod, this.file(path), data, options);
+  }
+
+  /** Removes a file, a link itself, an empty folder or, if `recursive`, any folder. */
+  async deletePath(path: string, options: DeleteOptions = {}): Promise<void> {
+    const { recursive = false, ifMatch, unmodifiedSince, signal } = options;
+    const headers: Record<string, string> = {};
+    if (ifMatch !== undefined) headers["if-match"] = ifMatch;
+    if (unmodifiedSince !== undefined) headers["if-unmodified-since"] = date(unmodifiedSince);
+    const res = await this.ask({ method: "DELETE", path: this.removal(path, recursive), headers, signal });
+    res.destroy();
   }
 
   protected async store(method: string, path: string, data: Source, options: WriteOptions): Promise<Stored> {

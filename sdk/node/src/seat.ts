@@ -1,11 +1,12 @@
 /** The seat's client: one workspace, one command at a time. */
 import { parseTarget } from "./http.js";
 import { Sandbox, percent } from "./sandbox.js";
-import type { CallOptions, Listing, Source, Stored, TargetOptions, WriteOptions } from "./types.js";
+import type { CallOptions, Listing, TargetOptions } from "./types.js";
 
 /** A client of `sallyport seat` at `http://host:port`, `https://host:port` or `unix:/path`. */
 export class Seat extends Sandbox {
   protected readonly exec = "/execute";
+  protected readonly writeMethod = "PUT";
 
   constructor(url = "http://127.0.0.1:8080", options: TargetOptions = {}) {
     super(parseTarget(url, options.ca), {});
@@ -20,16 +21,8 @@ export class Seat extends Sandbox {
     return this.file(bare === "" ? "" : `${bare}/`);
   }
 
-  /** Replaces a file, atomically; missing folders are made. */
-  write(path: string, data: Source, options: WriteOptions = {}): Promise<Stored> {
-    return this.store("PUT", this.file(path), data, options);
-  }
-
-  /** Removes a file, a link itself, an empty folder or, if `recursive`, any folder. */
-  async deletePath(path: string, options: CallOptions & { recursive?: boolean } = {}): Promise<void> {
-    const query = options.recursive === true ? "?recursive=true" : "";
-    const res = await this.ask({ method: "DELETE", path: this.file(path) + query, signal: options.signal });
-    res.destroy();
+  protected removal(path: string, recursive: boolean): string {
+    return this.file(path) + (recursive ? "?recursive=true" : "");
   }
 
   /** A folder's names, sorted. */

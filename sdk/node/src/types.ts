@@ -91,6 +91,15 @@ export interface WriteOptions extends CallOptions {
   ifMatch?: string;
 }
 
+export interface DeleteOptions extends CallOptions {
+  /** A folder with all in it. */
+  recursive?: boolean;
+  /** Only the file that has this entity tag. */
+  ifMatch?: string;
+  /** Seconds since 1970, as a listing's `mtime`: only what didn't change after that second. */
+  unmodifiedSince?: number;
+}
+
 /** A file that was written. */
 export interface Stored {
   path: string;

@@ -36,11 +36,14 @@ type args struct {
 	NewOnly   bool              `json:"new_only"`
 	IfMatch   string            `json:"if_match"`
 	Recursive bool              `json:"recursive"`
-	Folder    string            `json:"folder"`
-	Files     map[string]string `json:"files"`
-	BusyWait  float64           `json:"busy_wait"`
-	Source    string            `json:"source"`
-	To        string            `json:"to"`
+
+	UnmodifiedSince *float64 `json:"unmodified_since"`
+
+	Folder   string            `json:"folder"`
+	Files    map[string]string `json:"files"`
+	BusyWait float64           `json:"busy_wait"`
+	Source   string            `json:"source"`
+	To       string            `json:"to"`
 }
 
 type result = map[string]interface{}
@@ -324,7 +327,11 @@ var ops = map[string]func(context.Context, args) (result, error){
 	"write":    func(ctx context.Context, a args) (result, error) { return write(ctx, a, "write") },
 	"put_path": func(ctx context.Context, a args) (result, error) { return write(ctx, a, "put_path") },
 	"delete_path": func(ctx context.Context, a args) (result, error) {
-		return result{}, at.DeletePath(ctx, a.Path, a.Recursive)
+		o := sandbox.DeleteOptions{Recursive: a.Recursive, IfMatch: a.IfMatch}
+		if a.UnmodifiedSince != nil {
+			o.UnmodifiedSince = time.UnixMilli(int64(*a.UnmodifiedSince * 1000))
+		}
+		return result{}, at.DeletePath(ctx, a.Path, o)
 	},
 	"delete_workspace": func(ctx context.Context, _ args) (result, error) { return result{}, work.DeleteWorkspace(ctx) },
 	"pull": func(ctx context.Context, a args) (result, error) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Any, Optional
 from urllib.parse import quote
 
@@ -41,6 +42,14 @@ def percent(path: str, safe: str = "") -> str:
         return quote(path, safe=safe)
     except UnicodeEncodeError as err:
         raise RunboxError(f"The path can't be sent: {err}.") from err
+
+
+def _date(seconds: float) -> str:
+    """As headers have it. A condition that isn't a date would be none."""
+    try:
+        return formatdate(seconds, usegmt=True)
+    except (ValueError, OverflowError, OSError) as err:
+        raise RunboxError(f"The time can't be sent: {err}.") from err
 
 
 class Remote:
@@ -84,11 +93,15 @@ class Sandbox(Remote):
     """One workspace. Not made by itself: see Seat, and Box.workspace."""
 
     _EXEC = ""
+    _WRITE = ""  # the method, to what _file says
 
     def _file(self, path: str) -> str:
         raise NotImplementedError
 
     def _folder(self, path: str, recursive: bool) -> str:
+        raise NotImplementedError
+
+    def _removal(self, path: str, recursive: bool) -> str:
         raise NotImplementedError
 
     # ---- commands ----
@@ -197,6 +210,53 @@ class Sandbox(Remote):
         """Writes a file's bytes into ``sink`` as they come; returns how many."""
         with self.open(path, start=start, end=end, deadline=deadline) as body:
             return body.copy_to(sink)
+
+    def write(
+        self,
+        path: str,
+        data: Source,
+        *,
+        size: Optional[int] = None,
+        new_only: bool = False,
+        if_match: Optional[str] = None,
+        deadline: Optional[float] = None,
+    ) -> Stored:
+        """Replaces a file, atomically; missing folders are made.
+
+        ``data``: bytes, text, a binary file or an iterable of bytes, sent as it comes. ``size``:
+        how many bytes, where we can't know. ``new_only``: nothing may be there yet. ``if_match``:
+        only over the file that has this entity tag.
+        """
+        return self._store(
+            self._WRITE,
+            self._file(path),
+            data,
+            size=size,
+            new_only=new_only,
+            if_match=if_match,
+            deadline=deadline,
+        )
+
+    def delete_path(
+        self,
+        path: str,
+        *,
+        recursive: bool = False,
+        if_match: Optional[str] = None,
+        unmodified_since: Optional[float] = None,
+        deadline: Optional[float] = None,
+    ) -> None:
+        """Removes a file, a link itself, an empty folder or, if ``recursive``, any folder.
+
+        ``if_match``: only the file that has this entity tag. ``unmodified_since``: seconds since
+        1970, as a listing's ``mtime``; only what didn't change after that second.
+        """
+        headers = {}
+        if if_match is not None:
+            headers["If-Match"] = if_match
+        if unmodified_since is not None:
+            headers["If-Unmodified-Since"] = _date(unmodified_since)
+        self._ask("DELETE", self._removal(path, recursive), headers, deadline=deadline).close()
 
     def _store(
         self,

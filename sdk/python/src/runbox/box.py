@@ -29,12 +29,16 @@ class Workspace(Sandbox):
     """One identity's workspace; commands in it run one after the other. See Box.workspace."""
 
     _EXEC = "/v1/exec"
+    _WRITE = "POST"
 
     def _file(self, path: str) -> str:
         return "/v1/files?path=" + percent(path)
 
     def _folder(self, path: str, recursive: bool) -> str:
         return f"/v1/list?path={percent(path)}" + ("&recursive=true" if recursive else "")
+
+    def _removal(self, path: str, recursive: bool) -> str:
+        return f"/v1/path?path={percent(path)}" + ("&recursive=true" if recursive else "")
 
     # ---- commands ----
 
@@ -77,32 +81,6 @@ class Workspace(Sandbox):
 
     # ---- files ----
 
-    def write(
-        self,
-        path: str,
-        data: Source,
-        *,
-        size: Optional[int] = None,
-        new_only: bool = False,
-        if_match: Optional[str] = None,
-        deadline: Optional[float] = None,
-    ) -> Stored:
-        """Replaces a file, atomically; missing folders are made.
-
-        ``data``: bytes, text, a binary file or an iterable of bytes, sent as it comes. ``size``:
-        how many bytes, where we can't know. ``new_only``: nothing may be there yet. ``if_match``:
-        only over the file that has this entity tag.
-        """
-        return self._store(
-            "POST",
-            self._file(path),
-            data,
-            size=size,
-            new_only=new_only,
-            if_match=if_match,
-            deadline=deadline,
-        )
-
     def put_path(
         self,
         path: str,
@@ -136,13 +114,6 @@ class Workspace(Sandbox):
             deadline=deadline,
         )
         return tuple(make(Placed, f) for f in member(read_object(exchange), "files", list))
-
-    def delete_path(
-        self, path: str, *, recursive: bool = False, deadline: Optional[float] = None
-    ) -> None:
-        """Removes a file, a link itself, an empty folder or, if ``recursive``, any folder."""
-        query = f"?path={percent(path)}" + ("&recursive=true" if recursive else "")
-        self._ask("DELETE", "/v1/path" + query, deadline=deadline).close()
 
     def list(
         self, path: str = "", *, recursive: bool = False, deadline: Optional[float] = None

@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Mapping
 from typing import Optional
 
-from ._http import Source, Target
+from ._http import Target
 from ._remote import Sandbox, _command, percent
 from ._streams import Live
-from ._types import Listing, Result, Stored
+from ._types import Listing, Result
 
 
 class Seat(Sandbox):
@@ -21,6 +21,7 @@ class Seat(Sandbox):
     """
 
     _EXEC = "/execute"
+    _WRITE = "PUT"
 
     def __init__(
         self,
@@ -36,6 +37,9 @@ class Seat(Sandbox):
 
     def _folder(self, path: str, recursive: bool) -> str:
         return self._file(path.rstrip("/") + "/" if path.strip("/") else "")
+
+    def _removal(self, path: str, recursive: bool) -> str:
+        return self._file(path) + ("?recursive=true" if recursive else "")
 
     def execute(
         self,
@@ -68,39 +72,6 @@ class Seat(Sandbox):
     ) -> Live:
         """Starts one command, and returns once it runs: iterate for its output."""
         return self._stream(_command(command, timeout, env, cwd, stdin), None, busy_wait, deadline)
-
-    def write(
-        self,
-        path: str,
-        data: Source,
-        *,
-        size: Optional[int] = None,
-        new_only: bool = False,
-        if_match: Optional[str] = None,
-        deadline: Optional[float] = None,
-    ) -> Stored:
-        """Replaces a file, atomically; missing folders are made.
-
-        ``data``: bytes, text, a binary file or an iterable of bytes, sent as it comes. ``size``:
-        how many bytes, where we can't know. ``new_only``: nothing may be there yet. ``if_match``:
-        only over the file that has this entity tag.
-        """
-        return self._store(
-            "PUT",
-            self._file(path),
-            data,
-            size=size,
-            new_only=new_only,
-            if_match=if_match,
-            deadline=deadline,
-        )
-
-    def delete_path(
-        self, path: str, *, recursive: bool = False, deadline: Optional[float] = None
-    ) -> None:
-        """Removes a file, a link itself, an empty folder or, if ``recursive``, any folder."""
-        query = "?recursive=true" if recursive else ""
-        self._ask("DELETE", self._file(path) + query, deadline=deadline).close()
 
     def list(self, path: str = "", *, deadline: Optional[float] = None) -> Listing:
         """A folder's names, sorted."""

@@ -96,14 +96,17 @@ def listening_port(pid):
 
 @pytest.fixture(scope="module", name="prometheus")
 def fixture_prometheus(tmp_path_factory):
-    """Prometheus, with the alerts, that scrapes a box as docs/deployment.md tells. A function that queries it."""
+    """Prometheus, with the alerts, that scrapes a box as docs/deployment.md's block tells. A function that queries it."""
     folder = tmp_path_factory.mktemp("prometheus")
     box = Box().wait_up()
     (folder / "key").write_text(KEY)
-    (folder / "prometheus.yml").write_text(yaml.safe_dump({
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(RULES)],
-        "scrape_configs": [{"job_name": "sallyport", "authorization": {"credentials_file": str(folder / "key")},
-                            "static_configs": [{"targets": [f"127.0.0.1:{box.port}"]}]}]}))
+    page = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
+    config = yaml.safe_load(re.search(r"^```yaml\n(scrape_configs:.*?)^```$", page, re.M | re.S)[1])
+    (job,) = config["scrape_configs"]
+    job["authorization"]["credentials_file"] = str(folder / "key")
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{box.port}"]}]
+    config.update({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(RULES)]})
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     with open(folder / "log", "wb") as log:
         daemon = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                                    "--web.listen-address=127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)

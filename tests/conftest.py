@@ -26,13 +26,19 @@ def pytest_configure(config):
 # Units of what one worker does when tests run side by side (pytest -n), longest first; any other file is one, too.
 UNITS = (
     ("tests/sdk/test_conformance.py",), ("tests/sdk/test_lint.py",),
+    ("tests/validation/test_validation.py::test_no_bypass[a_box]",), ("tests/validation/test_validation.py::test_the_control",),
     ("tests/sdk/",),  # they share what they build
+    ("tests/confine/test_cgroup_limits.py",), ("tests/validation/",), ("tests/programs/test_builds.py",),
+    ("tests/programs/test_python.py",), ("tests/box/test_box_setting_forms.py",),
     ("tests/confine/test_tree_matrix.py", "tests/confine/test_tree_kill.py"),  # one fork bomb at a time
-    ("tests/programs/test_mixed.py",), ("tests/programs/test_builds.py",), ("tests/programs/test_python.py",),
-    ("tests/confine/test_probes.py",), ("tests/programs/test_node.py",), ("tests/programs/test_calls.py",),
-    ("tests/box/test_lifecycle.py",), ("tests/box/test_routes.py",), ("tests/box/test_quota.py",),
-    ("tests/fault/test_crash.py",), ("tests/confine/test_cgroup_limits.py",), ("tests/hostile/test_hostile.py",),
-    ("tests/contract/test_execute_events_life.py",), ("tests/contract/test_execute_events.py",),
+    ("tests/programs/test_mixed.py",), ("tests/programs/test_held.py",), ("tests/programs/test_browser.py",),
+    ("tests/programs/test_node.py",), ("tests/fault/test_crash.py",), ("tests/box/test_quota.py",),
+    ("tests/box/test_lifecycle.py",), ("tests/programs/test_calls.py",), ("tests/host/test_layers.py",),
+    ("tests/hostile/test_hostile.py",), ("tests/contract/test_settings.py",), ("tests/box/test_box_settings.py",),
+    ("tests/contract/test_execute_events_life.py",), ("tests/box/test_routes.py",), ("tests/contract/test_files_delete.py",),
+    ("tests/programs/test_explained.py",), ("tests/programs/test_git.py",), ("tests/programs/test_tools.py",),
+    ("tests/confine/test_probes.py",), ("tests/contract/test_files_list.py",), ("tests/deploy/test_proxies.py",),
+    ("tests/box/test_spare.py",), ("tests/contract/test_execute_events.py",), ("tests/docs/test_blocks.py",),
 )
 
 

@@ -406,10 +406,9 @@ def test_a_removed_workspace_has_nothing_of_the_old(box, who):
 
 
 def test_readers_of_a_file_that_is_removed_have_it_whole(box, who):
-    data = os.urandom(8 * MB)
+    data = os.urandom(24 * MB)  # more than two sockets hold: with a small one the rest would come at a probe's pace
     assert box.upload("f", data, who).status == 201
     with box.conn() as c:
-        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         c.send(whole("GET", "/v1/files?path=f", who))
         c.fill()
         assert box.call("DELETE", "/v1/path", who=who, path="f").status == 204

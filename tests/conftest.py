@@ -16,6 +16,10 @@ CLONE_NEWIPC = 0x08000000
 def pytest_configure(config):
     if os.geteuid() == 0 and LIBC.unshare(CLONE_NEWIPC) != 0:  # what tests leave in it goes with this process
         raise OSError(ctypes.get_errno(), "unshare")
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        # ./dev gives the tests' own byte code a folder; what they start writes none, where it would be found or not.
+        if os.environ.pop("PYTHONPYCACHEPREFIX", None):
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     config.addinivalue_line("markers", "slow: takes seconds by its nature")
     config.addinivalue_line("markers", "host(why, boxes=all): asks for what these containers don't give")
     config.addinivalue_line("markers", "layers(names): is about layers that a place may not have")

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 room=$1
 shift
-store="--root $room/storage --runroot /run/sallyport-places"
+store="--root $room/storage --runroot /run/$(basename "$room")"
 
 has() {
     buildah $store inspect --type image "localhost/sallyport-$1" >/dev/null 2>&1

@@ -55,7 +55,7 @@ class Container(Daemon):
 
 class Podman(Container):
     def podman(self):
-        return ["podman", "--root", ROOM / "storage", "--runroot", "/run/sallyport-places", "--runtime", "runc",
+        return ["podman", "--root", ROOM / "storage", "--runroot", f"/run/{ROOM.name}", "--runtime", "runc",
                 "--cgroup-manager", "cgroupfs"]
 
     def command(self, uid, argv, tmpfs, nofile):

@@ -8,7 +8,7 @@ from . import procs
 from .containers import ROOM
 from .http import Conn
 
-PODMAN = ["podman", "--root", str(ROOM / "storage"), "--runroot", "/run/sallyport-places", "--runtime", "runc",
+PODMAN = ["podman", "--root", str(ROOM / "storage"), "--runroot", f"/run/{ROOM.name}", "--runtime", "runc",
           "--cgroup-manager", "cgroupfs"]
 LIMITS = ["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]  # no higher than this machine's
 

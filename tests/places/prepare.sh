@@ -11,7 +11,7 @@ if [ ! -f "$room/rootfs/.whole" ]; then
     touch "$room/rootfs/.whole"
 fi
 
-store="--root $room/storage --runroot /run/sallyport-places"
+store="--root $room/storage --runroot /run/$(basename "$room")"
 if ! buildah $store inspect --type image localhost/sallyport-base >/dev/null 2>&1; then
     base=$(buildah $store from scratch)
     buildah $store add --quiet "$base" "$room/rootfs" / >/dev/null

@@ -85,12 +85,25 @@ class Bare:
 
 
 class Twin:
-    """Runs each script inside and bare, in two folders of one name, and compares."""
+    """Runs each script inside and bare, in two folders of one name, and compares. What a script did bare it would do
+    again for the next plan, whose user and environment are the same: there it is remembered."""
+    seen = {}  # of this process: what was run bare, with all that it was given -> its answer
 
     def __init__(self, daemon):
         self.seat = daemon
         self.bare = Bare(daemon)
         self.count = 0
+
+    def run_bare(self, script, files, box, timeout, again, **more):
+        def of_any(value):
+            return json.loads(json.dumps(value).replace(str(self.seat.base), "@BASE@"))
+        key = json.dumps(of_any([script, files, box, self.bare.env, self.seat.owner, more]), sort_keys=True)
+        if again or key not in self.seen:
+            self.seen[key] = of_any(self.bare.run(script, cwd=box, timeout=timeout, **more))
+            ran = self.bare.ws / box
+        else:
+            ran = None
+        return json.loads(json.dumps(self.seen[key]).replace("@BASE@", str(self.seat.base))), ran
 
     def box(self, files):
         """A new folder, in both workspaces, with files (name -> text)."""
@@ -112,17 +125,18 @@ class Twin:
         assert not answer["stdout_truncated"] and not answer["stderr_truncated"], answer
         return answer
 
-    def run(self, script, files=None, clean=None, expect=0, env=None, stdin="", timeout=120):
+    def run(self, script, files=None, clean=None, expect=0, env=None, stdin="", timeout=120, again=False):
         """Gives back (stdout, the box's folder inside, the box's folder bare). clean(text) takes out what differs
-        between any two runs: times, process numbers."""
+        between any two runs: times, process numbers. again: the test looks into the folder bare, which is None where
+        an earlier plan ran it."""
         box = self.box(files or {})
         clean = clean or (lambda text: text)
         more = {k: v for k, v in (("env", env), ("stdin", stdin)) if v}
-        bare = self.bare.run(script, cwd=box, timeout=timeout, **more)
+        bare, ran = self.run_bare(script, files, box, timeout, again, **more)
         inside = self.inside(script, box, timeout, **more)
         compare(script, inside, bare, clean)
         assert inside["exit_code"] == expect, (script, inside)
-        return inside["stdout"], self.seat.ws / box, self.bare.ws / box
+        return inside["stdout"], self.seat.ws / box, ran
 
     def close(self):
         self.bare.close()

@@ -47,7 +47,7 @@ def test_dump_dom(twin):
 
 def test_screenshot(twin):
     _, inside, bare = twin.run(f"{CHROMIUM} --screenshot=$PWD/shot.png --window-size=200,100 --hide-scrollbars file://$PWD/page.html",
-                               PAGE, clean=no_chatter)
+                               PAGE, clean=no_chatter, again=True)
     for ws in (inside, bare):
         width, height, rows = pixels((ws / "shot.png").read_bytes())
         assert (width, height) == (200, 100) and rows[10][10] == (0, 0, 255) and rows[10][150] == (255, 0, 0)

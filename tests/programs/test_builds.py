@@ -11,7 +11,7 @@ def test_make_builds_and_runs(twin):
         nm -C libsum.so | grep -c ' T sum'
         ar t libsum.a; strip app && ./app | tail -1; size app >/dev/null && objdump -d obj/sum.o |
         grep -c '<sum>:'; LD_LIBRARY_PATH=. ldd app >/dev/null && echo ldd
-        """, data.tree("c"))
+        """, data.tree("c"), again=True)
     assert out == RUN + "1\nsum.o\nnamed\n1\nldd\n"
     assert (inside / "libsum.so").read_bytes() == (bare / "libsum.so").read_bytes()
 

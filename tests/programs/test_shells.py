@@ -136,7 +136,7 @@ def test_files(twin):
         ionice -c3 true && echo io
         chrt -b 0 true && echo batch; taskset 1 true && echo cpu; [ "$(nproc)" -gt 0 ] && echo cpus
         prlimit --nofile | wc -l
-        """)
+        """, again=True)
     lines = out.splitlines()
     for line in ("same", "2 3893 regular file", "moved", "751", "2001-02-03 04:05:06.000000000 +0000",
         "-rws--x--x", "1048577",

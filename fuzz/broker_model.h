@@ -21,7 +21,7 @@
 struct asked {
     uint8_t kind; /* enum sp_op; 0: none */
     uint8_t key;
-    bool want_stdin, staged_due, opened, committed, cancelled;
+    bool want_stdin, staged_due, whole, opened, committed, cancelled;
     bool twice; /* asked again before its end was read: which one is answered isn't known */
 };
 
@@ -30,6 +30,7 @@ struct job {
     uint8_t kind;
     uint8_t slot;
     bool want_stdin, staged_due;
+    bool whole;         /* PUT: came with its bytes. OPEN: the answer may */
     bool opened, ended; /* by what the cell said */
     bool committed, cancelled;
 };
@@ -91,6 +92,8 @@ static inline int right_fds(const struct sp_msg *m, bool want_stdin, bool opened
         return opened ? 0 : 2;
     if (m->op == SP_OP_READY)
         out[0] = WRITE_END;
+    else if (m->op == SP_OP_FILE && (m->flags & SP_FILE_WHOLE))
+        return 0;
     else if (m->op == SP_OP_FILE)
         out[0] = m->flags & SP_FILE_LISTING ? SEALED : PLAIN;
     else if (m->op != SP_OP_STREAM)
@@ -130,14 +133,15 @@ static inline bool may_hear(struct asked *a, const struct sp_msg *m)
     } else if (a->kind == SP_OP_PUT) {
         ends = m->op == SP_OP_DONE;
         ok = ends ? a->committed
-                  : (m->op == SP_OP_READY && !a->opened) ||
+                  : (m->op == SP_OP_READY && !a->opened && !a->whole) ||
                         (m->op == SP_OP_STAGED && a->opened && a->staged_due && !a->committed);
         a->staged_due &= m->op != SP_OP_STAGED;
     } else if (a->kind == SP_OP_ARCHIVE) {
         ends = m->op == SP_OP_DONE;
         ok = ends ? a->opened : m->op == SP_OP_STREAM && !a->opened;
     } else {
-        ok = m->op == (a->kind == SP_OP_OPEN ? SP_OP_FILE : SP_OP_DONE);
+        ok = m->op == (a->kind == SP_OP_OPEN ? SP_OP_FILE : SP_OP_DONE) &&
+             (m->op != SP_OP_FILE || a->whole || !(m->flags & SP_FILE_WHOLE));
     }
     a->opened = true;
     if (ends)
@@ -180,6 +184,12 @@ static inline bool front_may(const struct sp_msg *m)
            (a->kind == 0 || (a->kind == SP_OP_PUT && a->opened && !a->committed && !a->cancelled));
 }
 
+static inline bool is_whole(const struct sp_msg *m)
+{
+    return (m->op == SP_OP_PUT && (m->flags & SP_PUT_WHOLE)) ||
+           (m->op == SP_OP_OPEN && (m->flags & SP_OPEN_WHOLE));
+}
+
 static inline void front_said(const struct sp_msg *m)
 {
     struct asked *a = &asked[m->id];
@@ -188,8 +198,9 @@ static inline void front_said(const struct sp_msg *m)
                             .kind = m->op,
                             .key = (uint8_t)(m->key.n > 0 ? m->key.p[0] : 0),
                             .want_stdin = m->op == SP_OP_EXEC && (m->flags & SP_EXEC_STDIN),
-                            .staged_due = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED)};
-    a->committed |= m->op == SP_OP_COMMIT;
+                            .staged_due = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED),
+                            .whole = is_whole(m)};
+    a->committed |= m->op == SP_OP_COMMIT || (m->op == SP_OP_PUT && a->whole);
     a->cancelled |= m->op == SP_OP_CANCEL;
 }
 
@@ -217,6 +228,8 @@ static inline void cell_hears(unsigned slot, const struct sp_msg *m)
         j->slot = (uint8_t)slot;
         j->want_stdin = m->op == SP_OP_EXEC && (m->flags & SP_EXEC_STDIN);
         j->staged_due = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED);
+        j->whole = is_whole(m);
+        j->committed = m->op == SP_OP_PUT && j->whole;
         return;
     }
     must(j->kind != 0 && j->slot == slot);
@@ -255,13 +268,16 @@ static inline bool cell_may(unsigned slot, const struct sp_msg *m)
             return j->opened || !j->want_stdin;
         return (m->op == SP_OP_STARTED || m->op == SP_OP_FAIL) && !j->opened;
     case SP_OP_PUT:
-        return m->op == SP_OP_FAIL || (m->op == SP_OP_READY && !j->opened) ||
+        return m->op == SP_OP_FAIL || (m->op == SP_OP_READY && !j->opened && !j->whole) ||
                (m->op == SP_OP_STAGED && j->opened && j->staged_due && !j->committed) ||
                (m->op == SP_OP_DONE && j->committed);
     case SP_OP_ARCHIVE:
         return m->op == SP_OP_FAIL || m->op == (j->opened ? SP_OP_DONE : SP_OP_STREAM);
+    case SP_OP_OPEN:
+        return m->op == SP_OP_FAIL ||
+               (m->op == SP_OP_FILE && (j->whole || !(m->flags & SP_FILE_WHOLE)));
     default:
-        return m->op == SP_OP_FAIL || m->op == (j->kind == SP_OP_OPEN ? SP_OP_FILE : SP_OP_DONE);
+        return m->op == SP_OP_FAIL || m->op == SP_OP_DONE;
     }
 }
 

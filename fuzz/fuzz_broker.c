@@ -163,11 +163,15 @@ static void front_says(struct input *in)
     m.path = (struct sp_slice){text, 4u + fill % 16};
     m.cwd = m.env = m.etag = (struct sp_slice){"", 0};
     m.timeout_ms = fill * 10u;
-    m.flags &= m.op == SP_OP_PUT                            ? 5 | SP_IF_ANY
+    m.flags &= m.op == SP_OP_PUT                            ? 7 | SP_IF_ANY
                : m.op == SP_OP_EXEC || m.op == SP_OP_CANCEL ? 1
                : m.op == SP_OP_DELETE                       ? 3 | SP_IF_ANY
-               : m.op == SP_OP_OPEN                         ? 3
+               : m.op == SP_OP_OPEN                         ? 7
                                                             : 0;
+    if (m.op == SP_OP_PUT && (m.flags & SP_PUT_WHOLE)) {
+        m.flags &= (uint8_t)~SP_PUT_STAGED;
+        m.data = (struct sp_slice){text, fill == 255 ? SP_WHOLE_MAX : fill % 16u};
+    }
     if (m.flags & SP_IF_MATCH)
         m.etag = (struct sp_slice){"1-2", 3};
     deliver(&m);
@@ -208,13 +212,15 @@ static void cell_says(struct input *in, unsigned slot)
     static const uint8_t ops[] = {SP_OP_STARTED, SP_OP_EXITED, SP_OP_FILE, SP_OP_READY,
                                   SP_OP_STAGED,  SP_OP_DONE,   SP_OP_FAIL, SP_OP_STREAM,
                                   SP_OP_UP,      SP_OP_DRAIN,  SP_OP_EXEC, SP_OP_NAMED};
+    static const char text[256];
     uint8_t how = take8(in), which = take8(in), wrong = take8(in);
     struct sp_msg m = {.op = ops[how % sizeof ops]};
     m.id = m.op == SP_OP_UP || m.op == SP_OP_DRAIN ? 0 : b.last_cell_id - which % 16;
-    m.flags = m.op == SP_OP_FILE || m.op == SP_OP_EXITED ? how >> 7 : 0;
+    m.flags = m.op == SP_OP_FILE ? how >> 6 : m.op == SP_OP_EXITED ? how >> 7 : 0;
     m.etag = m.key = m.cwd = m.env = (struct sp_slice){"", 0};
     m.command = (struct sp_slice){"true", 4};
     m.size = m.duration_us = key_of(slot);
+    m.data = (struct sp_slice){text, key_of(slot)};
     m.err = SP_E_NOT_FOUND;
     if (m.op == SP_OP_NAMED)
         m.key = (struct sp_slice){(const char *)b.slot[slot].key, SP_KEY_LEN};

@@ -46,6 +46,9 @@ void sp_chan_close(struct sp_chan *c);
  * after the send, or on failure). 0, -EPIPE (peer gone), -ENOBUFS (queue full),
  * -EMSGSIZE. */
 int sp_chan_send(struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds);
+/* Sends at once, or not at all: anything but 0 leaves the descriptors the caller's. -EAGAIN: not
+ * now, or others wait to be sent before. */
+int sp_chan_try(const struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds);
 /* True while something is queued: wait for writability and call sp_chan_flush. */
 bool sp_chan_pending(const struct sp_chan *c);
 int sp_chan_flush(struct sp_chan *c); /* 0 or -EPIPE */

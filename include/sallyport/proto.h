@@ -16,15 +16,17 @@
 #define SP_ENV_COUNT_MAX 256u
 #define SP_ENV_BYTES_MAX 65000u /* of the encoded pairs */
 #define SP_ETAG_MAX 64u
-#define SP_TAGS_MAX 512u /* of a condition's, with a comma between them */
-#define SP_KEY_LEN 32u   /* of an identity, in the box */
+#define SP_TAGS_MAX 512u    /* of a condition's, with a comma between them */
+#define SP_KEY_LEN 32u      /* of an identity, in the box */
+#define SP_WHOLE_MAX 16384u /* bytes of a file, or of a listing, that go in a message */
 
 enum sp_op {
     /* front -> broker -> cell; id is the sender's, unique while the operation lives */
     SP_OP_EXEC = 1, /* answered by STARTED then EXITED, by EXITED with the pipes, or FAIL */
     SP_OP_CANCEL,   /* ends EXEC (then EXITED) or PUT (then FAIL); unknown id: ignored */
     SP_OP_OPEN,     /* GET, HEAD: answered by FILE or FAIL */
-    SP_OP_PUT,      /* answered by READY or FAIL; FAIL may come after READY too */
+    SP_OP_PUT,      /* answered by READY or FAIL; FAIL may come after READY too. WHOLE: by DONE or
+                       FAIL, without COMMIT */
     SP_OP_COMMIT,   /* after READY, once all bytes are in the pipe and it is closed: DONE or FAIL */
     SP_OP_DELETE,   /* DONE or FAIL */
     SP_OP_USAGE,    /* DONE (size = bytes, ino = entries) or FAIL */
@@ -34,8 +36,9 @@ enum sp_op {
     /* cell -> broker -> front */
     SP_OP_STARTED = 32, /* fds: stdout, stderr [, stdin] */
     SP_OP_EXITED,       /* fds: none; without STARTED stdout, stderr. Not so with STDIN, LIVE */
-    SP_OP_FILE,         /* fd: a regular file opened for reading, or a sealed memfd with JSON */
-    SP_OP_READY,        /* fd: write end of a pipe */
+    SP_OP_FILE,   /* fd: a regular file opened for reading, or a sealed memfd with JSON. WHOLE:
+                     none, it is in data */
+    SP_OP_READY,  /* fd: write end of a pipe */
     SP_OP_STAGED, /* to PUT with that flag: the pipe is closed, size bytes are there, and the target
                      is still fit. Once, between READY and the end */
     SP_OP_DONE,
@@ -69,14 +72,15 @@ enum sp_op {
 };
 
 enum { SP_EXEC_STDIN = 1, SP_EXEC_LIVE = 2 }; /* EXEC.flags; LIVE: output is wanted as it comes */
-/* PUT.flags; NEW_ONLY = If-None-Match: * */
-enum { SP_PUT_NEW_ONLY = 1, SP_PUT_STAGED = 4 };
+/* PUT.flags; NEW_ONLY = If-None-Match: *; WHOLE: data is the file; not with STAGED */
+enum { SP_PUT_NEW_ONLY = 1, SP_PUT_WHOLE = 2, SP_PUT_STAGED = 4 };
 enum { SP_DELETE_RECURSIVE = 1, SP_DELETE_MUST_DIR = 2 }; /* DELETE.flags */
 /* Of both: the conditions that are asked for, on what is at the path. */
 enum { SP_IF_MATCH = 16, SP_IF_NONE_MATCH = 32, SP_IF_UNMODIFIED = 64, SP_IF_ANY = 112 };
-enum { SP_OPEN_MUST_DIR = 1, SP_OPEN_TREE = 2 }; /* OPEN.flags: trailing slash; all below it */
+/* OPEN.flags: trailing slash; all below it; what is small may come WHOLE */
+enum { SP_OPEN_MUST_DIR = 1, SP_OPEN_TREE = 2, SP_OPEN_WHOLE = 4 };
 enum { SP_EXIT_TIMED_OUT = 1, SP_EXIT_CANCELLED = 2, SP_EXIT_OOM = 4, SP_EXIT_QUOTA = 8 };
-enum { SP_FILE_LISTING = 1 };
+enum { SP_FILE_LISTING = 1, SP_FILE_WHOLE = SP_PUT_WHOLE }; /* FILE.flags */
 enum { SP_DONE_CREATED = 1, SP_DONE_PARTIAL = 2 };  /* PARTIAL: ARCHIVE left something out */
 enum { SP_CANCEL_GONE = 0, SP_CANCEL_TIMEOUT = 1 }; /* CANCEL.flags */
 
@@ -95,6 +99,7 @@ struct sp_msg {
     struct sp_slice etag; /* DONE, FILE: without quotes. PUT and DELETE with IF_MATCH: those that
                            * may be there, or "*"; none: nothing may */
     struct sp_slice none; /* PUT and DELETE with IF_NONE_MATCH: those that may not, or "*" */
+    struct sp_slice data; /* PUT and FILE with WHOLE: SP_WHOLE_MAX bytes at most, of FILE size */
     uint64_t size;        /* COMMIT, FILE, DONE */
     int64_t mtime_ns;  /* FILE, DONE; PUT and DELETE with IF_UNMODIFIED: the latest it may have */
     uint64_t ino;      /* USAGE's and ARCHIVE's DONE: entries */
@@ -113,6 +118,8 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds);
 /* Encodes and sends; takes the descriptors in every case. 0, a negative errno as sp_chan_send, or
  * -EINVAL where m breaks a limit or nfds is wrong for its op. */
 int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds);
+/* The same by sp_chan_try: anything but 0 leaves the descriptors the caller's. */
+int sp_msg_try(const struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds);
 int sp_msg_fail(struct sp_chan *c, uint32_t id, enum sp_err e);
 
 /* The path rule of docs/api.md on decoded bytes, without the trailing slash: SP_OK or

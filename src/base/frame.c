@@ -236,6 +236,18 @@ int sp_chan_send(struct sp_chan *c, const void *data, size_t len, const int *fds
     return r;
 }
 
+int sp_chan_try(const struct sp_chan *c, const void *data, size_t len, const int *fds, int nfds)
+{
+    if (c->fd < 0 || c->head)
+        return -EAGAIN;
+    if (len == 0 || len > SP_FRAME_MAX || nfds < 0 || nfds > SP_FRAME_FDS)
+        return -EMSGSIZE;
+    int r = transmit(c->fd, data, len, fds, nfds);
+    if (r == 0)
+        close_all(fds, nfds);
+    return r;
+}
+
 bool sp_chan_pending(const struct sp_chan *c)
 {
     return c->head != NULL;

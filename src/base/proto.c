@@ -26,6 +26,7 @@ enum field {
     F_MUST_KEY = 1 << 12, /* with F_KEY */
     F_UID = 1 << 13,
     F_TERMS = 1 << 14, /* where a flag of SP_IF_ANY is set: tags, tags, time */
+    F_DATA = 1 << 15,  /* where the flag WHOLE is set: bytes, instead of descriptors */
 };
 
 struct shape {
@@ -39,10 +40,11 @@ struct shape {
 #define EXEC_FLAGS (SP_EXEC_STDIN | SP_EXEC_LIVE)
 #define EXIT_FLAGS (SP_EXIT_TIMED_OUT | SP_EXIT_CANCELLED | SP_EXIT_OOM | SP_EXIT_QUOTA)
 #define KEY (F_KEY | F_MUST_KEY)
-#define OPEN_FLAGS (SP_OPEN_MUST_DIR | SP_OPEN_TREE)
+#define OPEN_FLAGS (SP_OPEN_MUST_DIR | SP_OPEN_TREE | SP_OPEN_WHOLE)
+#define FILE_FLAGS (SP_FILE_LISTING | SP_FILE_WHOLE)
 #define DELETE_FLAGS (SP_DELETE_RECURSIVE | SP_DELETE_MUST_DIR | SP_IF_ANY)
 #define DONE_FLAGS (SP_DONE_CREATED | SP_DONE_PARTIAL)
-#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_STAGED | SP_IF_ANY)
+#define PUT_FLAGS (SP_PUT_NEW_ONLY | SP_PUT_WHOLE | SP_PUT_STAGED | SP_IF_ANY)
 
 /* clang-format off */
 static const struct shape shapes[SP_OP_COUNT] = {
@@ -50,7 +52,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_EXEC]     = {true, true,  EXEC_FLAGS,          0, 0, F_COMMAND | F_CWD | F_ENV | F_TIMEOUT | F_KEY},
     [SP_OP_CANCEL]   = {true, true,  SP_CANCEL_TIMEOUT,   0, 0, 0},
     [SP_OP_OPEN]     = {true, true,  OPEN_FLAGS,          0, 0, F_PATH | F_KEY},
-    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_TERMS | F_KEY},
+    [SP_OP_PUT]      = {true, true,  PUT_FLAGS,           0, 0, F_PATH | F_TERMS | F_KEY | F_DATA},
     [SP_OP_COMMIT]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_DELETE]   = {true, true,  DELETE_FLAGS,        0, 0, F_PATH | F_TERMS | F_KEY},
     [SP_OP_USAGE]    = {true, true,  0,                   0, 0, F_PATH | F_KEY},
@@ -58,7 +60,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_REMOVE]   = {true, true,  0,                   0, 0, KEY},
     [SP_OP_STARTED]  = {true, true,  0,                   2, 3, 0},
     [SP_OP_EXITED]   = {true, true,  EXIT_FLAGS,          0, 2, F_EXIT},
-    [SP_OP_FILE]     = {true, true,  SP_FILE_LISTING,     1, 1, F_ETAG | F_SIZE | F_MTIME},
+    [SP_OP_FILE]     = {true, true,  FILE_FLAGS,          1, 1, F_ETAG | F_SIZE | F_MTIME | F_DATA},
     [SP_OP_STAGED]   = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_READY]    = {true, true,  0,                   1, 1, 0},
     [SP_OP_DONE]     = {true, true,  DONE_FLAGS,          0, 0, F_ETAG | F_SIZE | F_MTIME | F_INO},
@@ -147,7 +149,25 @@ static bool terms_ok(const struct sp_msg *m)
 
 static unsigned fields_of(const struct shape *s, uint8_t flags)
 {
-    return flags & SP_IF_ANY ? s->fields : s->fields & ~(unsigned)F_TERMS;
+    unsigned fields = s->fields;
+    if (!(flags & SP_IF_ANY))
+        fields &= ~(unsigned)F_TERMS;
+    if (!(flags & SP_PUT_WHOLE))
+        fields &= ~(unsigned)F_DATA;
+    return fields;
+}
+
+static bool fds_ok(const struct shape *s, uint8_t flags, int nfds)
+{
+    return fields_of(s, flags) & F_DATA ? nfds == 0 : nfds >= s->min_fds && nfds <= s->max_fds;
+}
+
+/* Where the flag WHOLE is set. */
+static bool data_ok(const struct sp_msg *m)
+{
+    if (m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED) != 0)
+        return false; /* its end comes later */
+    return m->data.n <= SP_WHOLE_MAX && (m->op != SP_OP_FILE || m->data.n == m->size);
 }
 
 static bool exit_ok(const struct sp_msg *m)
@@ -170,6 +190,8 @@ static bool msg_ok(const struct sp_msg *m, const struct shape *s)
     if ((s->fields & F_ETAG) && !tags_ok(m->etag, SP_ETAG_MAX))
         return false;
     if ((s->fields & F_TERMS) && !terms_ok(m))
+        return false;
+    if ((fields_of(s, m->flags) & F_DATA) && !data_ok(m))
         return false;
     if ((s->fields & F_SIZE) && m->size > INT64_MAX) /* off_t at the receiver */
         return false;
@@ -229,6 +251,8 @@ size_t sp_msg_encode(const struct sp_msg *m, uint8_t *buf, size_t cap)
         sp_wr_bytes(&w, m->none.p, m->none.n);
         sp_wr_u64(&w, (uint64_t)m->mtime_ns);
     }
+    if (fields & F_DATA)
+        sp_wr_bytes(&w, m->data.p, m->data.n);
     return w.bad ? 0 : w.len;
 }
 
@@ -241,6 +265,7 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
                          .path = none,
                          .etag = none,
                          .none = none,
+                         .data = none,
                          .key = none};
     struct sp_rd r;
     sp_rd_init(&r, buf, len);
@@ -248,7 +273,7 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
     m->flags = sp_rd_u8(&r);
     m->id = sp_rd_u32(&r);
     const struct shape *s = r.bad ? NULL : shape_of(m->op);
-    if (!s || nfds < s->min_fds || nfds > s->max_fds)
+    if (!s || !fds_ok(s, m->flags, nfds))
         return false;
     const unsigned fields = fields_of(s, m->flags);
     if (fields & F_COMMAND)
@@ -288,6 +313,8 @@ bool sp_msg_decode(struct sp_msg *m, const uint8_t *buf, size_t len, int nfds)
         m->none = sp_rd_str(&r, SP_TAGS_MAX);
         m->mtime_ns = (int64_t)sp_rd_u64(&r);
     }
+    if (fields & F_DATA)
+        m->data = sp_rd_bytes(&r, SP_WHOLE_MAX);
     return sp_rd_done(&r) && msg_ok(m, s);
 }
 
@@ -304,25 +331,54 @@ static int refuse(const int *fds, int nfds, int r)
     return r;
 }
 
-int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds)
+struct bytes {
+    uint8_t *p, *large; /* large: to be freed, or NULL */
+    size_t n;
+};
+
+/* 0, or -EINVAL, -ENOBUFS. */
+static int bytes_of(const struct sp_msg *m, int nfds, uint8_t small[SMALL], struct bytes *b)
 {
     const struct shape *s = shape_of(m->op);
-    if (!s || nfds < s->min_fds || nfds > s->max_fds)
-        return refuse(fds, nfds, -EINVAL);
-    size_t cap =
-        FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n + m->none.n + m->key.n;
-    uint8_t small[SMALL] __attribute__((uninitialized)); /* encode fills what is sent */
-    uint8_t *large = NULL;
-    if (cap > sizeof small) {
-        cap = SP_FRAME_MAX;
-        large = malloc(cap);
-        if (!large)
-            return refuse(fds, nfds, -ENOBUFS);
+    if (!s || !fds_ok(s, m->flags, nfds))
+        return -EINVAL;
+    size_t cap = FIXED + m->command.n + m->cwd.n + m->env.n + m->path.n + m->etag.n + m->none.n +
+                 m->data.n + m->key.n;
+    *b = (struct bytes){.p = small};
+    if (cap > SMALL) {
+        cap = cap < SP_FRAME_MAX ? cap : SP_FRAME_MAX;
+        b->p = b->large = malloc(cap);
+        if (!b->large)
+            return -ENOBUFS;
     }
-    uint8_t *buf = large ? large : small;
-    size_t len = sp_msg_encode(m, buf, cap);
-    int r = len ? sp_chan_send(c, buf, len, fds, nfds) : refuse(fds, nfds, -EINVAL);
-    free(large);
+    b->n = sp_msg_encode(m, b->p, cap > SMALL ? cap : SMALL);
+    if (b->n > 0)
+        return 0;
+    free(b->large);
+    return -EINVAL;
+}
+
+int sp_msg_send(struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds)
+{
+    uint8_t small[SMALL] __attribute__((uninitialized)); /* encode fills what is sent */
+    struct bytes b;
+    int r = bytes_of(m, nfds, small, &b);
+    if (r != 0)
+        return refuse(fds, nfds, r);
+    r = sp_chan_send(c, b.p, b.n, fds, nfds);
+    free(b.large);
+    return r;
+}
+
+int sp_msg_try(const struct sp_chan *c, const struct sp_msg *m, const int *fds, int nfds)
+{
+    uint8_t small[SMALL] __attribute__((uninitialized));
+    struct bytes b;
+    int r = bytes_of(m, nfds, small, &b);
+    if (r != 0)
+        return r;
+    r = sp_chan_try(c, b.p, b.n, fds, nfds);
+    free(b.large);
     return r;
 }
 

@@ -67,7 +67,7 @@ static bool fds_sound(const struct op *o, const struct sp_msg *m, const struct s
         return is_pipe(f->fds[0], O_WRONLY);
     if (m->op == SP_OP_STREAM)
         return is_pipe(f->fds[0], O_RDONLY);
-    if (m->op != SP_OP_FILE)
+    if (m->op != SP_OP_FILE || (m->flags & SP_FILE_WHOLE) != 0)
         return true;
     if (fstat(f->fds[0], &st) != 0 || !S_ISREG(st.st_mode))
         return false;
@@ -120,8 +120,8 @@ static enum verdict judge(const struct op *o, uint8_t op, int nfds)
         return judge_put(o, op);
     case SP_OP_ARCHIVE:
         return judge_archive(o, op);
-    case SP_OP_OPEN:
-        return op == SP_OP_FILE || op == SP_OP_FAIL ? ENDS : BREACH;
+    case SP_OP_OPEN: /* without a descriptor only where it may come whole */
+        return (op == SP_OP_FILE && (nfds == 1 || o->whole)) || op == SP_OP_FAIL ? ENDS : BREACH;
     default:
         return op == SP_OP_DONE || op == SP_OP_FAIL ? ENDS : BREACH;
     }

@@ -32,7 +32,7 @@ enum op_state {
     OP_QUEUED,     /* EXEC that waits for its slot's command to end; others: for the cell */
     OP_STARTING,   /* EXEC sent; PUT sent; every other operation for its whole life */
     OP_OPEN,       /* EXEC: STARTED seen. PUT: READY seen */
-    OP_COMMITTING, /* PUT: COMMIT sent */
+    OP_COMMITTING, /* PUT: COMMIT sent, or all of it at once */
 };
 
 struct slot;
@@ -43,6 +43,7 @@ struct op {
     uint8_t kind;    /* enum sp_op of the request */
     bool want_stdin; /* EXEC: three descriptors are due */
     bool staging;    /* PUT: STAGED is due */
+    bool whole;      /* PUT: sent with its bytes. OPEN: the bytes may be in the answer */
     bool cancelled;  /* a CANCEL went to the cell */
     bool left;       /* ... and because its client or front left, not for its timeout */
     bool orphan;     /* its front is gone: answer nobody */
@@ -155,6 +156,7 @@ void cancel(struct broker *b, struct op *o, uint8_t why, uint64_t now);
 /* Admission of an EXEC that was decoded. */
 void seat_admit(struct broker *b, struct slot *s, const struct sp_msg *m, uint64_t now);
 /* Frees an operation that was answered; a freed seat goes to the queue. */
+void op_begun(struct op *o); /* its request goes to the cell */
 void op_end(struct broker *b, struct op *o, uint64_t now);
 /* What o holds, if anything, has gone to the cell or won't. */
 void op_release(struct broker *b, struct op *o);

@@ -108,6 +108,10 @@ static void request(struct broker *b, const struct sp_msg *m, uint64_t now)
     if (o == NULL)
         return;
     o->staging = m->op == SP_OP_PUT && (m->flags & SP_PUT_STAGED) != 0;
+    o->whole = m->op == SP_OP_PUT    ? (m->flags & SP_PUT_WHOLE) != 0
+               : m->op == SP_OP_OPEN ? (m->flags & SP_OPEN_WHOLE) != 0
+                                     : false;
+    op_begun(o);
     if (!b->box || s->cell.fd >= 0) {
         (void)forward(b, o, m);
     } else if (!queue_add(b, o, m)) {

@@ -39,6 +39,11 @@ void answer_fail(struct broker *b, const struct op *o, enum sp_err e)
     answer(b, o, &m, NULL, 0);
 }
 
+void op_begun(struct op *o)
+{
+    o->state = o->kind == SP_OP_PUT && o->whole ? OP_COMMITTING : OP_STARTING;
+}
+
 static bool have_cell(const struct slot *s)
 {
     return s->cell.fd >= 0 && s->cell_breach == NULL;
@@ -170,7 +175,7 @@ static bool send_held(struct broker *b, struct op *o)
         return false;
     }
     op_release(b, o);
-    o->state = OP_STARTING;
+    op_begun(o);
     return true;
 }
 

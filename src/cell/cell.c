@@ -26,21 +26,36 @@ enum { ON_BROKER, ON_RESULTS, ON_CHILDREN };
 
 static struct sp_cell cell;
 
-bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds)
+/* The file threads send, too. */
+static int send_msg(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds)
 {
+    pthread_mutex_lock(&c->out.lock);
     int err = sp_msg_send(&c->chan, m, fds, nfds);
+    pthread_mutex_unlock(&c->out.lock);
     if (err != 0 && err != -EPIPE)
         sp_log(SP_LOG_ERROR, "sending message %u to the broker: %s", m->op, strerror(-err));
+    return err;
+}
+
+static int flush(struct sp_cell *c)
+{
+    pthread_mutex_lock(&c->out.lock);
+    int err = sp_chan_flush(&c->chan);
+    pthread_mutex_unlock(&c->out.lock);
+    return err;
+}
+
+bool sp_cell_send(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds)
+{
+    int err = send_msg(c, m, fds, nfds);
     return err == 0;
 }
 
 bool sp_cell_send_fds(struct sp_cell *c, const struct sp_msg *m, const int *fds, int nfds,
                       bool *sent)
 {
-    int err = sp_msg_send(&c->chan, m, fds, nfds);
+    int err = send_msg(c, m, fds, nfds);
     *sent = err != -ENOBUFS;
-    if (err != 0 && err != -EPIPE)
-        sp_log(SP_LOG_ERROR, "sending message %u to the broker: %s", m->op, strerror(-err));
     return err == 0 || !*sent;
 }
 
@@ -136,20 +151,17 @@ static bool on_results(struct sp_cell *c)
     struct sp_result *r = sp_outbox_take(&c->out);
     while (r != NULL) {
         struct sp_result *next = r->next;
-        struct sp_msg m = {.op = r->op, .flags = r->flags, .id = r->id, .err = (uint16_t)r->err};
-        m.etag = (struct sp_slice){r->etag, strlen(r->etag)};
-        m.size = r->size;
-        m.mtime_ns = r->mtime_ns;
-        m.ino = r->entries;
-        if (r->id == 0)
+        const struct sp_msg m = sp_result_msg(r);
+        if (r->id == 0) {
             sp_watch_counted(c, r->op != SP_OP_FAIL);
-        else if (ok)
+        } else if (ok) {
             ok = send_result(c, &m, r->fd);
-        else if (r->fd >= 0)
-            close(r->fd);
-        free(r);
+            r->fd = -1;
+        }
+        sp_result_free(r);
         r = next;
     }
+    sp_outbox_sent(&c->out);
     return ok;
 }
 
@@ -176,7 +188,7 @@ static bool on_event(struct sp_cell *c, const struct epoll_event *ev, bool *gone
     case ON_CHILDREN:
         return on_children(c);
     default:
-        if ((ev->events & EPOLLOUT) != 0 && sp_chan_flush(&c->chan) != 0) {
+        if ((ev->events & EPOLLOUT) != 0 && flush(c) != 0) {
             *gone = true;
             return false;
         }
@@ -221,13 +233,14 @@ int sp_cell_serve(struct sp_cell *c)
 {
     bool gone = false;
     struct sp_msg up = {.op = SP_OP_UP};
+    c->out.chan = &c->chan;
     bool ok = sp_cell_send(c, &up, NULL, 0);
     sp_exec_rest(c);
     while (ok)
         ok = turn(c, &gone);
     sp_uploads_abort(&c->pool, END_MS);
     sp_exec_abort(c, END_MS);
-    return gone || sp_chan_flush(&c->chan) == -EPIPE ? 0 : 1;
+    return gone || flush(c) == -EPIPE ? 0 : 1;
 }
 
 /* ---- the start ---- */

@@ -12,6 +12,10 @@
 void sp_out_flush(struct sp_out *o)
 {
     size_t done = 0;
+    if (o->fd < 0 && o->err == 0) {
+        o->fd = o->make();
+        o->err = o->fd < 0 ? o->fd : 0;
+    }
     while (o->err == 0 && done < o->n) {
         ssize_t k = write(o->fd, o->buf + done, o->n - done);
         if (k < 0 && errno != EINTR)

@@ -12,9 +12,10 @@
 #define SP_ENTRY_MAX 2800u
 
 struct sp_out {
-    int fd, err;    /* the first error, -errno; nothing is written after it */
-    size_t n, cap;  /* bytes in buf, and its size, at least 128 */
-    uint64_t total; /* that were written */
+    int fd, err;       /* the first error, -errno; nothing is written after it */
+    int (*make)(void); /* where fd is -1: makes it with the first bytes to write, or -errno */
+    size_t n, cap;     /* bytes in buf, and its size, at least 128 */
+    uint64_t total;    /* that were written */
     char *buf;
 };
 

@@ -28,7 +28,8 @@ struct sp_result {
     uint8_t op; /* SP_OP_FILE, READY, DONE or FAIL */
     uint8_t flags;
     enum sp_err err;
-    int fd; /* -1 none */
+    int fd;     /* -1 none */
+    char *data; /* size bytes, owned: with the flag SP_FILE_WHOLE. Else NULL */
     uint64_t size, entries;
     int64_t mtime_ns;
     char etag[SP_ETAG_MAX];
@@ -53,11 +54,11 @@ void sp_file_etag(char out[SP_ETAG_MAX], const struct stat *st);
 #define SP_LIST_MAX 100000u
 /* Of its JSON, which is in memory; ordinary names need 15 MiB. */
 #define SP_LIST_BYTES (64u << 20)
-/* The JSON of docs/api.md for the folder dir, in a sealed memfd. 0 with r->fd and r->size, or
- * -errno. max: entries at most. */
-int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r);
+/* The JSON of docs/api.md for the folder dir, in a sealed memfd; what is short in r->data where
+ * whole is set. 0 with r->flags and r->size, or -errno. max: entries at most. */
+int sp_list(int dir, const char *path, size_t n, size_t max, bool whole, struct sp_result *r);
 /* The same for all that is below dir: names are paths from it, folders come before what is in them,
  * in no other order. No link is followed and no mount entered. */
-int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_result *r);
+int sp_list_tree(int dir, const char *path, size_t n, size_t max, bool whole, struct sp_result *r);
 
 #endif

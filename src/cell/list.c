@@ -157,17 +157,6 @@ static void put_all(struct sp_out *o, int dir, const struct sp_names *s, bool tr
     pthread_cond_destroy(&l.turn);
     pthread_mutex_destroy(&l.lock);
     sp_out_text(o, truncated || l.full ? "],\"truncated\":true}" : "],\"truncated\":false}");
-    sp_out_flush(o);
-}
-
-static struct sp_out *new_out(void)
-{
-    struct sp_out *o = calloc(1, sizeof *o + OUT);
-    if (o != NULL) {
-        o->buf = (char *)(o + 1);
-        o->cap = OUT;
-    }
-    return o;
 }
 
 static int new_memfd(void)
@@ -176,6 +165,18 @@ static int new_memfd(void)
     if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
         fd = memfd_create("listing", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     return fd < 0 ? -errno : fd;
+}
+
+static struct sp_out *new_out(void)
+{
+    struct sp_out *o = calloc(1, sizeof *o + OUT);
+    if (o != NULL) {
+        o->buf = (char *)(o + 1);
+        o->cap = OUT;
+        o->fd = -1;
+        o->make = new_memfd;
+    }
+    return o;
 }
 
 /* ---- a whole tree ---- */
@@ -244,8 +245,25 @@ static int walk_tree(struct tree *t, int dir)
     return err == -ESTALE ? -EAGAIN : err; /* moved under our feet */
 }
 
-static int seal(struct sp_out *o, struct sp_result *r)
+/* What is short enough is copied, and costs no file. */
+static bool copied(const struct sp_out *o, struct sp_result *r)
 {
+    if (o->err != 0 || o->fd >= 0 || o->n > SP_WHOLE_MAX || (r->data = malloc(o->n)) == NULL)
+        return false;
+    memcpy(r->data, o->buf, o->n);
+    r->flags |= SP_FILE_WHOLE;
+    r->size = o->n;
+    return true;
+}
+
+static int seal(struct sp_out *o, bool whole, struct sp_result *r)
+{
+    r->mtime_ns = 0;
+    r->etag[0] = '\0';
+    r->flags = SP_FILE_LISTING;
+    if (whole && copied(o, r))
+        return 0;
+    sp_out_flush(o);
     if (o->err == 0 && (lseek(o->fd, 0, SEEK_SET) != 0 || fcntl(o->fd, F_ADD_SEALS, SEALS) != 0))
         o->err = -errno;
     if (o->err != 0) {
@@ -255,19 +273,15 @@ static int seal(struct sp_out *o, struct sp_result *r)
     }
     r->fd = o->fd;
     r->size = o->total;
-    r->mtime_ns = 0;
-    r->etag[0] = '\0';
     return 0;
 }
 
-int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
+int sp_list_tree(int dir, const char *path, size_t n, size_t max, bool whole, struct sp_result *r)
 {
     struct tree *t = calloc(1, sizeof *t);
     struct sp_out *o = new_out();
     int err = t == NULL || o == NULL ? -ENOMEM : 0;
     if (err == 0) {
-        o->fd = new_memfd();
-        o->err = o->fd < 0 ? o->fd : 0;
         t->o = o;
         t->max = max;
         sp_out_text(o, "{\"path\":\"");
@@ -275,17 +289,16 @@ int sp_list_tree(int dir, const char *path, size_t n, size_t max, struct sp_resu
         sp_out_text(o, "\",\"entries\":[");
         err = walk_tree(t, dir);
         sp_out_text(o, t->truncated ? "],\"truncated\":true}" : "],\"truncated\":false}");
-        sp_out_flush(o);
         if (o->err == 0)
             o->err = err;
-        err = seal(o, r);
+        err = seal(o, whole, r);
     }
     free(t);
     free(o);
     return err;
 }
 
-int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r)
+int sp_list(int dir, const char *path, size_t n, size_t max, bool whole, struct sp_result *r)
 {
     struct sp_names s = {0};
     bool truncated = false;
@@ -293,10 +306,8 @@ int sp_list(int dir, const char *path, size_t n, size_t max, struct sp_result *r
     int err = o == NULL ? -ENOMEM : read_names(dir, max, &s, &truncated);
     if (err == 0) {
         sp_names_sort(&s);
-        o->fd = new_memfd();
-        o->err = o->fd < 0 ? o->fd : 0;
         put_all(o, dir, &s, truncated, path, n);
-        err = seal(o, r);
+        err = seal(o, whole, r);
     }
     sp_names_free(&s);
     free(o);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define SWAPS_MAX 16
@@ -48,13 +49,33 @@ static int open_seen(const struct sp_workspace *w, const char *path, size_t n,
     return fd;
 }
 
-static int list_seen(int seen_fd, const char *path, size_t n, bool tree, struct sp_result *r)
+/* A small file goes with the answer, if it still has the size that it had. */
+static void read_whole(struct sp_result *r)
 {
+    if (r->size > SP_WHOLE_MAX || (r->data = malloc(r->size + 1)) == NULL)
+        return;
+    ssize_t n;
+    do
+        n = pread(r->fd, r->data, r->size + 1, 0);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 || (uint64_t)n != r->size) {
+        free(r->data);
+        r->data = NULL;
+        return;
+    }
+    close(r->fd);
+    r->fd = -1;
+    r->flags = SP_FILE_WHOLE;
+}
+
+static int list_seen(int seen_fd, const char *path, size_t n, uint8_t flags, struct sp_result *r)
+{
+    const bool whole = (flags & SP_OPEN_WHOLE) != 0;
     int dir = openat(seen_fd, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     if (dir < 0)
         return -errno;
-    int err =
-        tree ? sp_list_tree(dir, path, n, SP_LIST_MAX, r) : sp_list(dir, path, n, SP_LIST_MAX, r);
+    int err = (flags & SP_OPEN_TREE) != 0 ? sp_list_tree(dir, path, n, SP_LIST_MAX, whole, r)
+                                          : sp_list(dir, path, n, SP_LIST_MAX, whole, r);
     close(dir);
     return err;
 }
@@ -71,9 +92,8 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, ui
     if (fstat(fd, &seen) != 0) {
         res = -errno;
     } else if (S_ISDIR(seen.st_mode)) {
-        res = list_seen(fd, path, n, (flags & SP_OPEN_TREE) != 0, r);
-        r->flags = res == 0 ? SP_FILE_LISTING : 0;
-    } else if (flags != 0) {
+        res = list_seen(fd, path, n, flags, r);
+    } else if ((flags & (SP_OPEN_MUST_DIR | SP_OPEN_TREE)) != 0) {
         res = SP_E_NOT_A_DIRECTORY;
     } else if (!S_ISREG(seen.st_mode)) {
         res = SP_E_NOT_A_FILE;
@@ -84,6 +104,8 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, ui
             r->fd = res;
             r->flags = 0;
             sp_file_stat(r, &st);
+            if ((flags & SP_OPEN_WHOLE) != 0)
+                read_whole(r);
             res = 0;
         }
     }

@@ -1,6 +1,6 @@
 /* pool.c: three threads that do what touches files, so that a slow disk stops neither commands nor
- * cancels. They never see the broker's socket. Trusts the main thread; the work they do trusts
- * nobody.
+ * cancels. They send on the broker's socket, but never read from it. Trusts the main thread; the
+ * work they do trusts nobody.
  *
  * They come with the first work for them, or the first command. All wait in one epoll set: on
  * `wake`, which is written to when work is queued (edge-triggered, never read), and on the pipes of
@@ -42,6 +42,8 @@ int sp_outbox_init(struct sp_outbox *o)
     pthread_mutex_init(&o->lock, NULL);
     o->head = NULL;
     o->tail = &o->head;
+    o->taken = false;
+    o->chan = NULL;
     o->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return o->efd < 0 ? -errno : 0;
 }
@@ -66,15 +68,50 @@ static void poke(int efd)
     (void)n; /* EAGAIN: readable already */
 }
 
+struct sp_msg sp_result_msg(const struct sp_result *r)
+{
+    struct sp_msg m = {.op = r->op, .flags = r->flags, .id = r->id, .err = (uint16_t)r->err};
+    m.etag = (struct sp_slice){r->etag, strlen(r->etag)};
+    m.data = (struct sp_slice){r->data, r->data != NULL ? (size_t)r->size : 0};
+    m.size = r->size;
+    m.mtime_ns = r->mtime_ns;
+    m.ino = r->entries;
+    return m;
+}
+
+void sp_result_free(struct sp_result *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->data);
+    free(r);
+}
+
+/* With the lock held: nothing may be sent before what waits. */
+static bool send_now(const struct sp_outbox *o, struct sp_result *r)
+{
+    if (o->chan == NULL || r->id == 0 || o->head != NULL || o->taken)
+        return false;
+    const struct sp_msg m = sp_result_msg(r);
+    if (sp_msg_try(o->chan, &m, &r->fd, r->fd >= 0 ? 1 : 0) != 0)
+        return false; /* the main thread knows what to do */
+    r->fd = -1;
+    return true;
+}
+
 void sp_outbox_post(struct sp_outbox *o, struct sp_result *r)
 {
     r->next = NULL;
     pthread_mutex_lock(&o->lock);
-    bool was_empty = o->head == NULL;
-    *o->tail = r;
-    o->tail = &r->next;
+    bool sent = send_now(o, r), was_empty = o->head == NULL;
+    if (!sent) {
+        *o->tail = r;
+        o->tail = &r->next;
+    }
     pthread_mutex_unlock(&o->lock);
-    if (was_empty)
+    if (sent)
+        sp_result_free(r);
+    else if (was_empty)
         poke(o->efd);
 }
 
@@ -84,8 +121,16 @@ struct sp_result *sp_outbox_take(struct sp_outbox *o)
     struct sp_result *r = o->head;
     o->head = NULL;
     o->tail = &o->head;
+    o->taken = r != NULL;
     pthread_mutex_unlock(&o->lock);
     return r;
+}
+
+void sp_outbox_sent(struct sp_outbox *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->taken = false;
+    pthread_mutex_unlock(&o->lock);
 }
 
 /* ---- the queue ---- */
@@ -95,6 +140,10 @@ void sp_pool_queue(struct sp_pool *p, struct sp_work *w)
     w->next = NULL;
     *p->tail = w;
     p->tail = &w->next;
+}
+
+void sp_pool_wake(struct sp_pool *p)
+{
     poke(p->wake);
 }
 
@@ -103,14 +152,16 @@ static struct sp_work *take_work(struct sp_pool *p)
 {
     pthread_mutex_lock(&p->lock);
     struct sp_work *w = p->head;
+    bool more = false;
     if (w != NULL) {
         p->head = w->next;
-        if (p->head == NULL)
+        more = p->head != NULL;
+        if (!more)
             p->tail = &p->head;
-        else
-            poke(p->wake);
     }
     pthread_mutex_unlock(&p->lock);
+    if (more)
+        sp_pool_wake(p);
     return w;
 }
 
@@ -180,6 +231,8 @@ enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
     pthread_mutex_unlock(&p->lock);
     if (full)
         free_job(j);
+    else
+        sp_pool_wake(p);
     return full ? SP_E_OVERLOADED : SP_OK;
 }
 

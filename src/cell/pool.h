@@ -13,16 +13,23 @@
 #define SP_POOL_JOBS 256u
 #define SP_POOL_UPLOADS 64u
 
-/* Results on their way. efd is readable while there are some. */
+/* Results on their way. A thread sends its own where it can, which saves waking the main thread;
+ * else it waits here, and what comes after it, too, so that the order stays. efd is readable while
+ * there are some. */
 struct sp_outbox {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* also held to send on chan */
     struct sp_result *head, **tail;
+    bool taken; /* the main thread is sending some */
     int efd;
+    const struct sp_chan *chan; /* to the broker; NULL: results wait in any case */
 };
 int sp_outbox_init(struct sp_outbox *o);
 struct sp_result *sp_result_new(uint32_t id, uint8_t op); /* never NULL: the cell ends instead */
 void sp_outbox_post(struct sp_outbox *o, struct sp_result *r);
-struct sp_result *sp_outbox_take(struct sp_outbox *o); /* all of them, oldest first */
+struct sp_result *sp_outbox_take(struct sp_outbox *o);  /* all of them, oldest first */
+void sp_outbox_sent(struct sp_outbox *o);               /* what was taken is on its way */
+struct sp_msg sp_result_msg(const struct sp_result *r); /* borrows from it */
+void sp_result_free(struct sp_result *r);               /* and closes what it has */
 
 /* ---- a unit of work in the queue ---- */
 struct sp_work {
@@ -38,7 +45,8 @@ struct sp_upload {
     uint32_t id, generation;
     bool used, running, queued, eof, committed;
     unsigned pending; /* what happened to it and wasn't dealt with */
-    uint64_t size;    /* of COMMIT */
+    uint64_t size;    /* of COMMIT, or of data */
+    char *data;       /* all of the file, or NULL: it comes by a pipe */
     enum sp_err cancel_code;
 };
 
@@ -66,8 +74,10 @@ int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct
 bool sp_pool_ready(struct sp_pool *p);
 /* OPEN, DELETE, USAGE; USAGE with id 0 counts for the quota. SP_OK, or what to FAIL with. */
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);
-/* Puts work in the queue and wakes a thread; called with the lock held. */
+/* Puts work in the queue; called with the lock held. A thread is woken without it, as it would have
+ * to wait for it. */
 void sp_pool_queue(struct sp_pool *p, struct sp_work *w);
+void sp_pool_wake(struct sp_pool *p);
 
 /* ---- uploads.c ---- */
 void sp_uploads_init(struct sp_pool *p);

@@ -136,26 +136,72 @@ static enum sp_err make_in_folder(const struct sp_workspace *w, struct sp_put *p
     return SP_OK;
 }
 
-enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *write_end)
+/* The file, still without a name, or everything undone. */
+static enum sp_err open_file(const struct sp_workspace *w, struct sp_put *p)
 {
     int err = 0;
-    int ends[2];
     p->quota = w->quota;
     enum sp_err e = sp_quota_room(w->quota, w);
     if (e != SP_OK)
         return e;
     e = make_in_folder(w, p, &err);
-    if (e == SP_OK) {
-        if (err == 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-            err = -errno;
-        if (err == 0) {
-            p->pipe = ends[0];
-            *write_end = ends[1];
-            (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE); /* only faster */
-            return SP_OK;
-        }
+    if (e == SP_OK && err != 0)
         e = err == -EEXIST && p->parent >= 0 ? SP_E_INTERNAL : code(err);
+    if (e != SP_OK)
+        sp_put_drop(p);
+    return e;
+}
+
+enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *write_end)
+{
+    int ends[2];
+    enum sp_err e = open_file(w, p);
+    if (e != SP_OK)
+        return e;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        e = code(-errno);
+        sp_put_drop(p);
+        return e;
     }
+    p->pipe = ends[0];
+    *write_end = ends[1];
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE); /* only faster */
+    return SP_OK;
+}
+
+/* 0 or -errno. */
+static int write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return k < 0 ? -errno : -EIO;
+        p += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+enum sp_err sp_put_whole(const struct sp_workspace *w, struct sp_put *p, const char *data, size_t n,
+                         struct sp_result *r)
+{
+    enum sp_err e = open_file(w, p);
+    if (e != SP_OK)
+        return e;
+    p->received = p->taken = n;
+    if (w->max_upload != 0 && n > w->max_upload) {
+        p->taken = 0;
+        e = SP_E_BODY_TOO_LARGE;
+    } else if (!sp_quota_take(w->quota, w, n)) {
+        e = SP_E_QUOTA;
+    } else {
+        int err = write_all(p->file, data, n);
+        e = err == 0 ? SP_OK : code(err);
+    }
+    if (e == SP_OK)
+        return sp_put_commit(w, p, n, r);
     sp_put_drop(p);
     return e;
 }
@@ -164,15 +210,11 @@ static ssize_t move_by_hand(struct sp_put *p)
 {
     char buf[64 << 10] __attribute__((uninitialized)); /* zeroing it would cost each call */
     ssize_t n = read(p->pipe, buf, sizeof buf);
-    for (ssize_t done = 0; done < n;) {
-        ssize_t k = write(p->file, buf + done, (size_t)(n - done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return -1;
-        done += k;
-    }
-    return n;
+    int err = n > 0 ? write_all(p->file, buf, (size_t)n) : 0;
+    if (err == 0)
+        return n;
+    errno = -err;
+    return -1;
 }
 
 static ssize_t move_some(struct sp_put *p)

@@ -28,6 +28,9 @@ void sp_put_init(struct sp_put *p);
 /* Checks the target and the conditions, makes the file and the pipe. SP_OK with the write end
  * (nonblocking) in *write_end; else everything is undone. */
 enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *write_end);
+/* All of it at once: n bytes of data, at the place, or nothing is left of it. */
+enum sp_err sp_put_whole(const struct sp_workspace *w, struct sp_put *p, const char *data, size_t n,
+                         struct sp_result *r);
 enum sp_put_turn { SP_PUT_MORE, SP_PUT_EOF, SP_PUT_BROKEN };
 /* Moves what is there, at most SP_PUT_TURN. BROKEN: *err says why, the file is dropped. */
 enum sp_put_turn sp_put_receive(const struct sp_workspace *w, struct sp_put *p, enum sp_err *err);

@@ -280,6 +280,9 @@ NO_SANITIZE static int child_shares(void *arg)
  * so under emulators that make a fork of it, nor on kernels before 5.9. */
 static bool can_park(struct sp_spawner *s)
 {
+#ifdef __SANITIZE_THREAD__
+    return false; /* it can't see that a child of another process synchronises with us */
+#endif
     struct shared t = {.fd = eventfd(0, EFD_CLOEXEC)};
     if (t.fd < 0)
         return false;

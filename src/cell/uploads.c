@@ -8,6 +8,7 @@
 #include "sallyport/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -29,14 +30,15 @@ static uint64_t key_of(const struct sp_upload *u)
     return (uint64_t)u->generation << 8 | (uint64_t)(u - u->pool->upload);
 }
 
-/* With the lock held. */
-static void note(struct sp_upload *u, unsigned what)
+/* With the lock held. True: wake a thread, without the lock. */
+static bool note(struct sp_upload *u, unsigned what)
 {
     u->pending |= what;
-    if (!u->running && !u->queued) {
-        u->queued = true;
-        sp_pool_queue(u->pool, &u->work);
-    }
+    if (u->running || u->queued)
+        return false;
+    u->queued = true;
+    sp_pool_queue(u->pool, &u->work);
+    return true;
 }
 
 static struct sp_result *failure(const struct sp_upload *u, enum sp_err e)
@@ -46,11 +48,23 @@ static struct sp_result *failure(const struct sp_upload *u, enum sp_err e)
     return r;
 }
 
+/* It came with its bytes. */
+static struct sp_result *whole(struct sp_upload *u)
+{
+    struct sp_result *r = sp_result_new(u->id, SP_OP_DONE);
+    r->err = sp_put_whole(&u->pool->space, &u->put, u->data, u->size, r);
+    if (r->err != SP_OK)
+        r->op = SP_OP_FAIL;
+    return r;
+}
+
 /* NULL: goes on; else the last answer. */
 static struct sp_result *begin(struct sp_upload *u)
 {
     struct sp_put *put = &u->put;
     int write_end = -1;
+    if (u->data != NULL)
+        return whole(u);
     enum sp_err e = sp_put_begin(&u->pool->space, put, &write_end);
     if (e != SP_OK)
         return failure(u, e);
@@ -138,11 +152,17 @@ static struct sp_result *step(struct sp_upload *u, unsigned what, uint64_t size,
     return last;
 }
 
-/* With the lock held, by the thread that has set running. The last answer leaves after the slot is
- * free: its id may come again at once. Returns a descriptor to close without the lock, or -1. */
-static int work_off(struct sp_upload *u)
+/* What is to be done without the lock once an upload has ended. */
+struct rest {
+    struct sp_result *last; /* its answer, after the place is free: its id may come again at once */
+    int replaced;
+    char *data;
+};
+
+/* With the lock held, by the thread that has set running. */
+static struct rest work_off(struct sp_upload *u)
 {
-    int replaced = -1;
+    struct rest rest = {.replaced = -1};
     struct sp_pool *p = u->pool;
     struct sp_result *last = NULL;
     while (last == NULL && u->pending != 0) {
@@ -154,55 +174,59 @@ static int work_off(struct sp_upload *u)
         last = step(u, what, size, code);
         pthread_mutex_lock(&p->lock);
         if (last == NULL && u->pending != 0 && p->head != NULL) {
-            u->queued = true; /* a fast sender: others first */
+            u->queued = true; /* a fast sender: others first, and this thread takes more */
             sp_pool_queue(p, &u->work);
             break;
         }
     }
     u->running = false;
     if (last != NULL) {
-        replaced = u->put.replaced;
+        rest = (struct rest){last, u->put.replaced, u->data};
         u->put.replaced = -1;
+        u->data = NULL;
         u->used = false;
         u->generation++;
         p->active--;
         pthread_cond_broadcast(&p->changed);
-        sp_outbox_post(p->out, last);
     }
-    return replaced;
+    return rest;
 }
 
-static void finish_replaced(int fd)
+static void finish(struct sp_pool *p, struct rest rest)
 {
-    if (fd >= 0)
-        close(fd);
+    if (rest.last != NULL)
+        sp_outbox_post(p->out, rest.last);
+    if (rest.replaced >= 0)
+        close(rest.replaced);
+    free(rest.data);
 }
 
 static void run_upload(struct sp_work *work)
 {
     struct sp_upload *u = (struct sp_upload *)work; /* its first member */
-    pthread_mutex_lock(&u->pool->lock);
+    struct sp_pool *p = u->pool;
+    pthread_mutex_lock(&p->lock);
     u->queued = false;
     u->running = true;
-    int replaced = work_off(u);
-    pthread_mutex_unlock(&u->pool->lock);
-    finish_replaced(replaced);
+    struct rest rest = work_off(u);
+    pthread_mutex_unlock(&p->lock);
+    finish(p, rest);
 }
 
 void sp_upload_event(struct sp_pool *p, uint64_t key)
 {
-    int replaced = -1;
+    struct rest rest = {.replaced = -1};
     struct sp_upload *u = &p->upload[key & (SP_POOL_UPLOADS - 1)];
     pthread_mutex_lock(&p->lock);
     if (u->used && u->generation == key >> 8) {
         u->pending |= READABLE;
         if (!u->running && !u->queued) {
             u->running = true;
-            replaced = work_off(u);
+            rest = work_off(u);
         }
     }
     pthread_mutex_unlock(&p->lock);
-    finish_replaced(replaced);
+    finish(p, rest);
 }
 
 void sp_uploads_init(struct sp_pool *p)
@@ -224,6 +248,7 @@ static struct sp_upload *place_of(struct sp_pool *p)
     u->pool = p;
     u->work.run = run_upload;
     u->used = false;
+    u->data = NULL;
     return u;
 }
 
@@ -233,6 +258,14 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
         return SP_E_BAD_PATH;
     if (!sp_pool_ready(p))
         return SP_E_OVERLOADED;
+    char *data = NULL;
+    if ((m->flags & SP_PUT_WHOLE) != 0) {
+        if ((data = malloc(m->data.n + 1)) == NULL)
+            return SP_E_OVERLOADED;
+        if (m->data.n > 0)
+            memcpy(data, m->data.p, m->data.n);
+    }
+    bool wake = false;
     pthread_mutex_lock(&p->lock);
     struct sp_upload *u = place_of(p);
     bool twice = find(p, m->id) != NULL;
@@ -248,10 +281,16 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
         u->used = true;
         u->running = u->queued = u->eof = u->committed = false;
         u->pending = 0;
+        u->data = data;
+        u->size = m->data.n;
+        data = NULL;
         p->active++;
-        note(u, BEGIN);
+        wake = note(u, BEGIN);
     }
     pthread_mutex_unlock(&p->lock);
+    if (wake)
+        sp_pool_wake(p);
+    free(data);
     if (twice)
         sp_log(SP_LOG_ERROR, "upload: id %u is in use", m->id);
     return twice ? SP_E_INTERNAL : u == NULL ? SP_E_OVERLOADED : SP_OK;
@@ -259,25 +298,31 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
 
 bool sp_upload_commit(struct sp_pool *p, uint32_t id, uint64_t size)
 {
+    bool wake = false;
     pthread_mutex_lock(&p->lock);
     struct sp_upload *u = find(p, id);
     if (u != NULL) {
         u->size = size;
-        note(u, COMMIT);
+        wake = note(u, COMMIT);
     }
     pthread_mutex_unlock(&p->lock);
+    if (wake)
+        sp_pool_wake(p);
     return u != NULL;
 }
 
 bool sp_upload_cancel(struct sp_pool *p, uint32_t id, enum sp_err code)
 {
+    bool wake = false;
     pthread_mutex_lock(&p->lock);
     struct sp_upload *u = find(p, id);
     if (u != NULL) {
         u->cancel_code = code;
-        note(u, CANCEL);
+        wake = note(u, CANCEL);
     }
     pthread_mutex_unlock(&p->lock);
+    if (wake)
+        sp_pool_wake(p);
     return u != NULL;
 }
 
@@ -295,9 +340,10 @@ void sp_uploads_abort(struct sp_pool *p, unsigned ms)
     for (size_t i = 0; i < p->touched; i++) {
         if (p->upload[i].used) {
             p->upload[i].cancel_code = SP_E_INTERNAL;
-            note(&p->upload[i], CANCEL);
+            (void)note(&p->upload[i], CANCEL);
         }
     }
+    sp_pool_wake(p);
     int err = 0;
     while (p->active > 0 && err == 0)
         err = pthread_cond_timedwait(&p->changed, &p->lock, &until);

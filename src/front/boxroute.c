@@ -106,7 +106,7 @@ static void download(struct conn *c)
     c->want = WANT_FILE;
     struct sp_msg m = {.op = SP_OP_OPEN, .path = {c->path, c->path_len}};
     m.flags = must_dir ? SP_OPEN_MUST_DIR : 0;
-    (void)link_request(c, &m);
+    files_open(c, &m);
 }
 
 /* A folder, in which the parts say the names. */
@@ -157,7 +157,7 @@ static void list(struct conn *c)
     c->want = WANT_LISTING;
     struct sp_msg m = {.op = SP_OP_OPEN, .path = {c->path, c->path_len}};
     m.flags = tree ? SP_OPEN_TREE : SP_OPEN_MUST_DIR;
-    (void)link_request(c, &m);
+    files_open(c, &m);
 }
 
 static void archive(struct conn *c)

@@ -18,6 +18,13 @@ void files_delete(struct conn *c, struct sp_slice path, bool recursive, bool mus
         reply_error(c, e, NULL);
 }
 
+void files_open(struct conn *c, struct sp_msg *m)
+{
+    if (!c->http_head)
+        m->flags |= SP_OPEN_WHOLE;
+    (void)link_request(c, m);
+}
+
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
 {
     struct sp_msg m = {.op = SP_OP_OPEN, .path = {path, n}};
@@ -32,11 +39,31 @@ void files_begin(struct conn *c, const char *path, size_t n, bool must_dir)
     }
     if (must_dir)
         m.flags = SP_OPEN_MUST_DIR;
-    (void)link_request(c, &m);
+    files_open(c, &m);
+}
+
+/* The head is made; n bytes follow it, from the message or from the descriptor in c->file. */
+static void send_body(struct conn *c, const struct sp_msg *m, uint64_t first, uint64_t n)
+{
+    const bool whole = (m->flags & SP_FILE_WHOLE) != 0;
+    if (c->state == CONN_DEAD)
+        return;
+    if (!c->http_head && !whole)
+        c->file_left = n;
+    if (!c->http_head && whole && !reply_append(c, m->data.p + first, (size_t)n)) {
+        conn_close(c);
+        return;
+    }
+    reply_start(c);
 }
 
 static void send_listing(struct conn *c, const struct sp_msg *m, int fd)
 {
+    if ((m->flags & SP_FILE_WHOLE) != 0) {
+        reply_head(c, 200, "application/json", m->size, "");
+        send_body(c, m, 0, m->size);
+        return;
+    }
     /* It is memory, which slow readers keep. One is always let through: the cell bounds it. */
     if (front.listings > 0 && m->size > FRONT_LISTINGS_MAX - front.listings) {
         close(fd);
@@ -46,10 +73,8 @@ static void send_listing(struct conn *c, const struct sp_msg *m, int fd)
     c->file = fd;
     c->listing = m->size < FRONT_LISTINGS_MAX ? m->size : FRONT_LISTINGS_MAX;
     front.listings += c->listing;
-    c->file_left = c->http_head ? 0 : m->size;
     reply_head(c, 200, "application/json", m->size, "");
-    if (c->state != CONN_DEAD)
-        reply_start(c);
+    send_body(c, m, 0, m->size);
 }
 
 static void send_file(struct conn *c, const struct sp_msg *m, int fd)
@@ -90,10 +115,8 @@ static void send_file(struct conn *c, const struct sp_msg *m, int fd)
                  (unsigned long long)first, (unsigned long long)last, (unsigned long long)m->size);
     }
     c->file_pos = first;
-    c->file_left = c->http_head ? 0 : length;
     reply_head(c, r == SP_RANGE_ONE ? 206 : 200, "application/octet-stream", length, extra);
-    if (c->state != CONN_DEAD)
-        reply_start(c);
+    send_body(c, m, first, length);
 }
 
 void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f)

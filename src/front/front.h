@@ -253,6 +253,8 @@ void events_failed(struct conn *c, enum sp_err e);
 void events_free(struct exec_state *x);
 
 /* files.c, upload.c */
+/* Asks for what is at m->path; GET and HEAD of every kind. */
+void files_open(struct conn *c, struct sp_msg *m);
 void files_begin(struct conn *c, const char *path, size_t n, bool must_dir);
 void files_delete(struct conn *c, struct sp_slice path, bool recursive, bool must_dir);
 void files_message(struct conn *c, const struct sp_msg *m, struct sp_frame *f);

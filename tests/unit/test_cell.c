@@ -128,7 +128,8 @@ START_TEST(environment_and_folder)
     private_write(s.ws, "f", "x", 1);
     private_link(s.ws, "d", "l");
     private_link(s.ws, "/tmp", "out");
-    struct sp_msg m = {.op = SP_OP_EXEC, .id = 5, .env = {env, sizeof env}, .nenv = 4};
+    struct sp_msg m = {
+        .op = SP_OP_EXEC, .id = 5, .flags = SP_EXEC_LIVE, .env = {env, sizeof env}, .nenv = 4};
     static const char line[] = "env | grep -v ^_= | sort; pwd -P";
     m.command = (struct sp_slice){line, sizeof line - 1};
     m.cwd = (struct sp_slice){"l", 1};

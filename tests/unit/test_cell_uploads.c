@@ -110,6 +110,61 @@ START_TEST(any_order)
 }
 END_TEST
 
+static void put_whole(uint32_t id, const char *path, uint8_t flags, struct sp_slice data)
+{
+    struct sp_msg m = {.op = SP_OP_PUT, .id = id, .flags = (uint8_t)(flags | SP_PUT_WHOLE)};
+    m.path = (struct sp_slice){path, strlen(path)};
+    m.data = data;
+    stage_send(&s, &m);
+}
+
+/* Files that go and come in one message: the same answers, and what is larger has a descriptor. */
+START_TEST(at_once)
+{
+    static char large[SP_WHOLE_MAX + 1];
+    up();
+    put_whole(1, "a/b/f", 0, (struct sp_slice){"x\0y", 3});
+    const struct sp_msg *m = stage_expect(&s, SP_OP_DONE, 1);
+    ck_assert_int_eq(m->flags, SP_DONE_CREATED);
+    ck_assert_uint_eq(m->size, 3);
+    put_whole(2, "a/b/f", SP_PUT_NEW_ONLY, (struct sp_slice){"z", 1});
+    stage_expect_fail(&s, 2, SP_E_PRECONDITION_FAILED);
+    put_whole(3, "a/b", 0, (struct sp_slice){"z", 1});
+    stage_expect_fail(&s, 3, SP_E_IS_A_DIRECTORY);
+    put_whole(4, "a/b/f/g", 0, (struct sp_slice){"z", 1});
+    stage_expect_fail(&s, 4, SP_E_NOT_A_DIRECTORY_CONFLICT);
+    stage_path(&s, SP_OP_OPEN, 5, "a/b/f", SP_OPEN_WHOLE);
+    m = stage_expect(&s, SP_OP_FILE, 5);
+    ck_assert_int_eq(m->flags, SP_FILE_WHOLE);
+    ck_assert(m->data.n == 3 && memcmp(m->data.p, "x\0y", 3) == 0);
+    for (size_t n = 0; n <= SP_WHOLE_MAX; n += SP_WHOLE_MAX) {
+        put_whole(6, "n", 0, (struct sp_slice){large, n});
+        (void)stage_expect(&s, SP_OP_DONE, 6);
+        ck_assert_int_eq(size_of("n"), (off_t)n);
+    }
+    int fd = put(7, "n", 0);
+    ck_assert(feed(fd, 'x', sizeof large));
+    close(fd);
+    commit(7, sizeof large);
+    (void)stage_expect(&s, SP_OP_DONE, 7);
+    stage_path(&s, SP_OP_OPEN, 8, "n", SP_OPEN_WHOLE);
+    ck_assert_int_eq(stage_expect(&s, SP_OP_FILE, 8)->flags, 0);
+    close(stage_fd(&s, 0));
+    stage_path(&s, SP_OP_OPEN, 9, "a", SP_OPEN_WHOLE);
+    m = stage_expect(&s, SP_OP_FILE, 9);
+    ck_assert_int_eq(m->flags, SP_FILE_LISTING | SP_FILE_WHOLE);
+    ck_assert(m->data.n > 20 && memcmp(m->data.p, "{\"path\":\"a\"", 11) == 0);
+    stage_path(&s, SP_OP_OPEN, 10, "n", SP_OPEN_WHOLE | SP_OPEN_MUST_DIR);
+    stage_expect_fail(&s, 10, SP_E_NOT_A_DIRECTORY);
+    put_whole(11, "late", 0, (struct sp_slice){"z", 1});
+    cancel(11, SP_CANCEL_GONE); /* too late, or it is dropped */
+    ck_assert(stage_next(&s, 60000));
+    ck_assert(s.msg.id == 11 && (s.msg.op == SP_OP_DONE || s.msg.op == SP_OP_FAIL));
+    ck_assert_int_eq(size_of("late"), s.msg.op == SP_OP_DONE ? 1 : -1);
+    ck_assert_int_eq(stage_end(&s), 0);
+}
+END_TEST
+
 START_TEST(two_with_one_condition)
 {
     up();
@@ -258,6 +313,7 @@ static int tests(void)
     signal(SIGPIPE, SIG_IGN);
     tcase_set_timeout(t, 150);
     tcase_add_test(t, any_order);
+    tcase_add_test(t, at_once);
     tcase_add_test(t, two_with_one_condition);
     tcase_add_test(t, slow_ones_dont_block);
     tcase_add_test(t, no_space);

@@ -139,7 +139,7 @@ START_TEST(list_names)
     ck_assert(sp_utf8_valid(json, strlen(json)));
     ck_assert_int_lt(ftruncate(r.fd, 0), 0); /* sealed */
     ck_assert_int_lt(write(r.fd, "x", 1), 0);
-    ck_assert_int_eq(sp_list(d, "d", 1, 3, &r), 0);
+    ck_assert_int_eq(sp_list(d, "d", 1, 3, false, &r), 0);
     ck_assert_ptr_nonnull(strstr(slurp(r.fd), "],\"truncated\":true}"));
 }
 END_TEST

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static uint8_t buf[SP_FRAME_MAX];
+static const char zeros[SP_WHOLE_MAX + 1];
 static const char env2[] = "A=1\0_b2=x=y"; /* with the literal's own NUL: two strings */
 #define KEY ((struct sp_slice){"\0 any 32 bytes at all, NULs too.", SP_KEY_LEN})
 #define ENV2 ((struct sp_slice){env2, sizeof env2})
@@ -30,8 +31,11 @@ static const struct {
      3},
     {{.op = SP_OP_EXEC, .id = 1, .command = {"ls", 2}}, 0, 0, 3},
     {{.op = SP_OP_CANCEL, .id = 2}, 0, 0, 1},
-    {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}}, 0, 0, 3},
-    {{.op = SP_OP_PUT, .id = UINT32_MAX, .flags = 1, .path = {"x/y", 3}}, 0, 0, 1 | 4 | SP_IF_ANY},
+    {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}}, 0, 0, 7},
+    {{.op = SP_OP_PUT, .id = UINT32_MAX, .flags = 1, .path = {"x/y", 3}},
+     0,
+     0,
+     1 | 2 | 4 | SP_IF_ANY},
     {{.op = SP_OP_PUT,
       .id = 4,
       .flags = SP_IF_ANY,
@@ -41,7 +45,7 @@ static const struct {
       .mtime_ns = INT64_MIN},
      0,
      0,
-     1 | 4 | SP_IF_ANY},
+     1 | 2 | 4 | SP_IF_ANY},
     {{.op = SP_OP_DELETE, .id = 4, .flags = SP_IF_NONE_MATCH, .path = {"x", 1}, .none = {"*", 1}},
      0,
      0,
@@ -71,7 +75,12 @@ static const struct {
     {{.op = SP_OP_FRONT}, 1, 1, 0},
     {{.op = SP_OP_UP}, 0, 0, 0},
     {{.op = SP_OP_BREACH}, 0, 0, 0},
-    {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}, .key = KEY}, 0, 0, 3},
+    {{.op = SP_OP_OPEN, .id = 3, .path = {"x", 1}, .key = KEY}, 0, 0, 7},
+    {{.op = SP_OP_PUT, .id = 4, .flags = SP_PUT_WHOLE, .path = {"x", 1}, .data = {"a\0b", 3}},
+     0,
+     0,
+     1 | 2 | SP_IF_ANY},
+    {{.op = SP_OP_FILE, .id = 10, .flags = SP_FILE_WHOLE, .size = 3, .data = {"a\0b", 3}}, 0, 0, 3},
     {{.op = SP_OP_REMOVE, .id = 14, .key = KEY}, 0, 0, 0},
     {{.op = SP_OP_REGISTRY}, 1, 1, 0},
     {{.op = SP_OP_NAME, .id = 15, .key = KEY}, 0, 0, 0},
@@ -109,6 +118,7 @@ START_TEST(round_trip)
         same(d.path, m->path);
         same(d.etag, m->etag);
         same(d.none, m->none);
+        same(d.data, m->data);
         same(d.key, m->key);
         ck_assert_uint_eq(d.uid, m->uid);
         ck_assert_uint_eq(d.nenv, m->nenv);
@@ -305,6 +315,12 @@ START_TEST(values)
         {{.op = SP_OP_PUT, .id = 1, .flags = SP_IF_MATCH, .path = {"a", 1}, .none = {"x", 1}},
          false},
         {{.op = SP_OP_DELETE, .id = 1, .path = {"a", 1}, .mtime_ns = 1}, false},
+        {{.op = SP_OP_PUT, .id = 1, .flags = SP_PUT_WHOLE | SP_PUT_STAGED, .path = {"a", 1}},
+         false},
+        {{.op = SP_OP_PUT, .id = 1, .flags = SP_PUT_WHOLE, .data = {zeros, SP_WHOLE_MAX}}, true},
+        {{.op = SP_OP_PUT, .id = 1, .flags = SP_PUT_WHOLE, .data = {zeros, SP_WHOLE_MAX + 1}},
+         false},
+        {{.op = SP_OP_FILE, .id = 1, .flags = SP_FILE_WHOLE, .size = 2, .data = {"a", 1}}, false},
         {{.op = SP_OP_DELETE, .id = 1, .flags = 8, .path = {"a", 1}}, false},
         {{.op = SP_OP_OPEN, .id = 1, .path = {"a/", 2}}, false},
         {{.op = SP_OP_DELETE, .id = 1, .path = {"a\0b", 3}}, false},

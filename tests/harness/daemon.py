@@ -6,10 +6,9 @@ import re
 import select
 import shutil
 import signal
-import subprocess
 import tempfile
 
-from . import names, places, procs
+from . import launchers, names, places, procs
 from .http import Closed, Conn, quote
 
 START_WAIT = 20.0
@@ -114,8 +113,7 @@ class Daemon:
         self.status_r, status_w = os.pipe()
         fds = [s.fileno() for s in listen]
         spec = {"base": str(self.base), "source": str(self.source), "binary": str(self.binary),
-                "env": self.env, "args": list(args), "uid": uid, "status_fd": status_w,
-                "listen_fds": fds, "nofile": nofile, "left_wait": 5.0,
+                "env": self.env, "args": list(args), "uid": uid, "nofile": nofile, "left_wait": 5.0,
                 "nodes": self.nodes, "proc_open": self.proc_open, "memfd_noexec": self.noexec,
                 "files": [str(f) for f in self.files], "owner": self.owner, **self.launch,
                 "tmpfs": [{"path": str(p), "options": o} for p, o in tmpfs],
@@ -123,12 +121,9 @@ class Daemon:
         if self.cgroup2:
             (self.base / "cgroup2").mkdir(exist_ok=True)
             spec["cgroup2"] = str(self.base / "cgroup2")
-        launcher = pathlib.Path(__file__).with_name("launcher.py")
         spec_path = write_spec(self.base / "spec.json", spec)
         with open(self.log_path, "wb") as log, open(self.base / "stdout", "wb") as out:
-            self.outer = subprocess.Popen(
-                ["/usr/bin/python3", "-I", str(launcher), spec_path],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=log, pass_fds=[status_w, *fds])
+            self.outer = launchers.start(spec_path, out, log, status_w, fds)
         os.close(status_w)
 
     # ---- life ----

@@ -1,6 +1,7 @@
 """launcher.py: runs one daemon where it can hurt nobody.
-Started by harness.daemon as root with the path of a JSON spec in argv[1] (not the spec: where there is no
-/proc of its own a command could read it there, key and all). It makes a mount namespace in
+Started as root with the path of a JSON spec in argv[1] (not the spec: where there is no /proc of its own a command
+could read it there, key and all); or by harness.launchers with --serve, for many: starting Python anew for each would
+be a third of what a run costs. It makes a mount namespace in
 which all of the host is read-only but spec["base"], and a process namespace of which it is the
 first process, so that a stray kill(-1) ends at the fence and every orphan shows. It trusts the
 spec and nothing that it starts. Reports one JSON line on spec["status_fd"] when the daemon ends."""
@@ -10,6 +11,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import stat
 import struct
 import sys
@@ -222,9 +224,12 @@ def init(spec):
     os._exit(0)
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as f:
-        spec = json.load(f)
+def read_spec(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def launch(spec):
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare")
     pid = os.fork()
@@ -240,5 +245,38 @@ def main():
     raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
 
 
+def serve(sock):
+    """Each message is a spec's path, with stdout, stderr, the status descriptor and what it listens on; the answer
+    is a descriptor of the process that launches. When nobody can ask any more this one ends, and all of them with it."""
+    os.set_inheritable(sock.fileno(), False)
+    while True:
+        path, fds, _, _ = socket.recv_fds(sock, 4096, 64)
+        if not path:
+            return
+        reap()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                sock.close()
+                os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)  # is 0, as the socket was
+                for at, fd in enumerate((fds[0], fds[1])):
+                    os.dup2(fd, 1 + at)
+                    os.close(fd)
+                launch({**read_spec(path), "status_fd": fds[2], "listen_fds": fds[3:]})
+            except SystemExit as e:
+                os._exit(e.code)
+            except BaseException as e:
+                os.write(2, f"launcher: {e}\n".encode())
+            os._exit(125)
+        for fd in fds:
+            os.close(fd)
+        pidfd = os.pidfd_open(pid)  # before it is reaped: its number is still its own
+        socket.send_fds(sock, [str(pid).encode()], [pidfd])
+        os.close(pidfd)
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "--serve":
+        serve(socket.socket(fileno=0))
+    else:
+        launch(read_spec(sys.argv[1]))

@@ -85,7 +85,7 @@ def build_root(root, script, own_root):
     init.chmod(0o755)
 
 
-def run(script, folder, memory="768M", bound=240, own_root=False):
+def run(script, folder, memory="768M", bound=900, own_root=False):
     """What the script printed, by lines. own_root: in a root that is a mount, as a machine has it."""
     root = pathlib.Path(folder) / "root"
     build_root(root, script, own_root)

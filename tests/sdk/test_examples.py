@@ -13,7 +13,7 @@ WALK = ("health: ok", "exit code: 3 stdout: hello world", "stdout: step 3", "end
 
 def run(seat, *args, cwd=None, expect=()):
     out = tools.run(*args, cwd=cwd, env={"SEAT_URL": f"http://127.0.0.1:{seat.port}", **clients.GO_ENV,
-                                         "PYTHONDONTWRITEBYTECODE": "1"}, bound=120)
+                                         "PYTHONDONTWRITEBYTECODE": "1"}, bound=600)
     at = 0
     for text in expect:
         assert text in out[at:], (text, out)
@@ -28,7 +28,7 @@ BOX_WALK = ("version is there", "commands at a time: 16", "sorted:", "ada", "ben
 
 
 def walk(many, *args, cwd=None, expect=BOX_WALK):
-    out = tools.run(*args, cwd=cwd, bound=120, env={"BOX_URL": f"http://127.0.0.1:{many.port}", "BOX_KEY": KEY,
+    out = tools.run(*args, cwd=cwd, bound=600, env={"BOX_URL": f"http://127.0.0.1:{many.port}", "BOX_KEY": KEY,
                                                     **clients.GO_ENV, "PYTHONDONTWRITEBYTECODE": "1"})
     at = 0
     for text in expect:

@@ -10,6 +10,7 @@ from . import names, places
 from .http import Conn
 
 LISTENING = re.compile(rb"listening on https://127\.0\.0\.1:([0-9]+)")
+PAIRS = {}  # of this process: making an RSA key is much of what a test of TLS costs
 
 
 def openssl(*args, **kw):
@@ -18,11 +19,17 @@ def openssl(*args, **kw):
 
 
 def make_pair(folder, name, common_name="localhost", kind="rsa:2048"):
-    """A self-signed certificate and its key as files: (cert, key)."""
+    """A self-signed certificate and its key as files: (cert, key). One of a name is made once, and copied."""
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
-    extra = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else []
-    openssl("req", "-x509", "-newkey", kind, *extra, "-nodes", "-days", "2", "-keyout", str(key),
-            "-out", str(cert), "-subj", f"/CN={common_name}")
+    made = PAIRS.get((name, common_name, kind))
+    if made:
+        cert.write_bytes(made[0])
+        key.write_bytes(made[1])
+    else:
+        extra = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else []
+        openssl("req", "-x509", "-newkey", kind, *extra, "-nodes", "-days", "2", "-keyout", str(key),
+                "-out", str(cert), "-subj", f"/CN={common_name}")
+        PAIRS[name, common_name, kind] = cert.read_bytes(), key.read_bytes()
     key.chmod(0o600)
     daemon = names.PLANS[places.HERE.plans[0]]["daemon"]
     os.chown(key, daemon, daemon)

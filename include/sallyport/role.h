@@ -29,6 +29,7 @@ enum sp_role_fd {
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
 #define SP_API_KEYS_MAX 8
+#define SP_CPUS_BYTES 128 /* a bit each */
 #define SP_REGISTRY_FILE "registry.db"
 enum sp_isolation { SP_ISOLATION_AUTO, SP_ISOLATION_STRICT, SP_ISOLATION_BASIC };
 
@@ -69,6 +70,9 @@ struct sp_config {
     uint64_t limit_procs, limit_memory, limit_cpu_s, limit_file_bytes,
         limit_open_files; /* 0 none */
     uint64_t limit_cpus;  /* of all of a command together: thousandths of a processor; 0 none */
+    bool one_cpu;         /* see affinity.h */
+    uint32_t cpu;
+    uint8_t cpus[SP_CPUS_BYTES]; /* a cpu_set_t: what main may use */
     int log_level;
     bool log_requests;
     bool metrics;              /* serve GET /metrics */

@@ -4,6 +4,7 @@
  * parent-death signal and takes main's end of the socket for it. It isn't under Landlock, as a
  * domain is inherited and cells need their own. Trusts main; see broker.h for the others. */
 #include "broker/box.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -249,7 +250,8 @@ int sp_broker_main(void)
     box_init(&box, &cells);
     int sigfd = open_signals();
     int self = sp_role_init_self(true);
-    int r = sigfd < 0 ? sigfd : self < 0 ? self : confine(cfg);
+    int r = sigfd < 0 ? sigfd : self < 0 ? self : sp_affinity_pin(cfg);
+    r = r != 0 ? r : confine(cfg);
     if (r != 0) {
         sp_log(SP_LOG_ERROR, "can't confine itself: %s", strerror(-r));
         return 1;

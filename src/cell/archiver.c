@@ -5,6 +5,7 @@
 #include "cell/archiver.h"
 #include "cell/pool.h"
 #include "cell/resolve.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -85,7 +86,9 @@ static void make_archive(struct job *j, struct sp_result *r)
     struct sp_archive_count count = {0};
     int dir = -1, out = -1;
     const struct sp_config *c = a->config;
-    int err = c->have_landlock ? sp_landlock_reader(c->landlock_abi, a->space.root) : 0;
+    int err = sp_affinity_spread(c);
+    if (err == 0 && c->have_landlock)
+        err = sp_landlock_reader(c->landlock_abi, a->space.root);
     if (err != 0) {
         sp_log(SP_LOG_ERROR, "archive: the thread can't confine itself: %s", strerror(-err));
         return;

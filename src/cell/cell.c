@@ -5,6 +5,7 @@
  * the cell, as it means that one of the two is broken. */
 #include "cell/cell.h"
 #include "cell/purge.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 #include "sallyport/view.h"
@@ -348,7 +349,13 @@ static int enter_view(const struct sp_config *c, const char **what)
 
 static int start(struct sp_cell *c, const char **what)
 {
-    int err = enter_view(c->config, what);
+    int err = 0;
+    if (c->config->mode == SP_MODE_BOX) /* the broker's processor is for the seat's alone: many
+                                           cells would wait for each other */
+        err = sp_affinity_spread(c->config);
+    *what = "taking all processors";
+    if (err == 0)
+        err = enter_view(c->config, what);
     if (err == 0) {
         *what = "loading the filters";
         err = sp_filters_load();

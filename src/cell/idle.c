@@ -7,6 +7,7 @@
  * workspace, reads nothing but the broker's socket, is shut to ptrace and signals by its user id,
  * and is alone in its PID namespace, where the host gives one. */
 #include "cell/cell.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 #include "sallyport/view.h"
@@ -37,7 +38,9 @@ static int begin(struct sp_cell *c, int *root, const char **what)
 {
     struct sp_view_error e = {0};
     *what = "preparing";
-    int err = hold_place();
+    int err = sp_affinity_spread(c->config); /* an idle cell is the box's */
+    if (err == 0)
+        err = hold_place();
     if (err == 0)
         err = sp_confine_basics(true); /* shut to others, and gone with the broker, from now on */
     if (err == 0 && c->config->net_none) {

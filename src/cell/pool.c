@@ -7,6 +7,7 @@
  * uploads, one shot each. */
 #include "cell/pool.h"
 #include "cell/quota.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -241,7 +242,10 @@ enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m)
 /* The filter is there already: the main thread has put it on itself. */
 static int confine(const struct sp_pool *p)
 {
-    return p->config->have_landlock ? sp_landlock_files(p->config->landlock_abi, p->space.root) : 0;
+    int err = sp_affinity_spread(p->config);
+    if (err == 0 && p->config->have_landlock)
+        err = sp_landlock_files(p->config->landlock_abi, p->space.root);
+    return err;
 }
 
 static void *file_thread(void *arg)

@@ -7,6 +7,7 @@
  * that could see or signal it. It shares our descriptors until it has a job, whose pipes are made
  * after it. */
 #include "cell/spawn.h"
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 
@@ -159,8 +160,8 @@ static pid_t make_child(struct sp_spawner *s)
 static int confine(struct sp_spawner *s)
 {
     const struct sp_config *c = s->config;
-    int err = 0;
-    if (c->have_landlock)
+    int err = sp_affinity_spread(c);
+    if (err == 0 && c->have_landlock)
         err = sp_landlock_command(c->landlock_abi, c->workspace, s->workspace, c->shell,
                                   c->command_paths, c->view);
     if (err == 0 && c->cgroup) /* whose filter lets clone3 pass: this one doesn't */

@@ -2,6 +2,7 @@
  * settings; it holds the listening sockets, the broker's socket and nothing else. */
 #include "tls.h"
 
+#include "sallyport/affinity.h"
 #include "sallyport/confine.h"
 #include "sallyport/log.h"
 #include "sallyport/view.h"
@@ -156,11 +157,16 @@ int sp_front_main(void)
 {
     front.cfg = sp_config_load();
     sp_log_init("front", (enum sp_log_level)front.cfg->log_level);
+    int r = sp_affinity_pin(front.cfg);
+    if (r != 0) {
+        sp_log(SP_LOG_ERROR, "can't stay on one processor: %s", strerror(-r));
+        return 1;
+    }
     if (!prepare()) {
         sp_log(SP_LOG_ERROR, "can't prepare: %s", strerror(errno));
         return 1;
     }
-    int r = confine(front.cfg);
+    r = confine(front.cfg);
     if (r != 0) {
         sp_log(SP_LOG_ERROR, "can't confine itself: %s", strerror(-r));
         return 1;

@@ -4,6 +4,7 @@
 #include "main/box.h"
 #include "main/supervise.h"
 
+#include "sallyport/affinity.h"
 #include "sallyport/log.h"
 
 #include <errno.h>
@@ -261,6 +262,12 @@ static int prepare(struct super *s, enum sp_mode mode, struct sp_plan *plan, boo
         return -1;
     if (set.held_shell != 0)
         may_hold(&s->cfg, plan);
+    int one = set.one_cpu != 0 ? sp_affinity_note(&s->cfg) : 0;
+    if (one != 0) {
+        (void)snprintf(err, errlen, "SALLYPORT_ONE_CPU: which processors there are: %s.",
+                       strerror(-one));
+        return -1;
+    }
     for (int i = 0; i < SP_LAYER_COUNT; i++)
         s->cfg.layers |= plan->layer[i].active ? 1u << i : 0;
     if (check)

@@ -61,6 +61,7 @@ static const struct setting table[] = {
     {"SALLYPORT_MAX_FILE_BYTES", SIZE, AT(max_file_bytes), "0", 0, ANY, "of a file a command writes; 0 no limit"},
     {"SALLYPORT_MAX_OPEN_FILES", NUMBER, AT(max_open_files), "0", 0, 1048576, "of one process; 0 as inherited"},
     {"SALLYPORT_HELD_SHELL", BOOL, AT(held_shell), "off", 0, 0, "keep a shell ready for the next command: on or off"},
+    {"SALLYPORT_ONE_CPU", BOOL, AT(one_cpu), "off", 0, 0, "front, broker and the seat's cell stay on one processor; commands don't: on or off"},
     {"SALLYPORT_LOG", LEVEL, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"SALLYPORT_LOG_REQUESTS", BOOL, AT(log_requests), "false", 0, 0, "a line for each request"},
     {"SALLYPORT_TLS_CERT", TEXT, AT(tls_cert), NULL, 0, 0, "file: certificate chain in PEM; TCP speaks TLS then"},

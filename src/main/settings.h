@@ -27,7 +27,7 @@ struct settings {
     uint64_t log_level, log_requests, metrics;
     const char *tls_cert, *tls_key;
     uint64_t isolation; /* enum sp_isolation */
-    uint64_t network_none, tmp_size, held_shell;
+    uint64_t network_none, tmp_size, held_shell, one_cpu;
     const char *test_disable;
     /* the box */
     const char *api_key, *root, *registry_user;

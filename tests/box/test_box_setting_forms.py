@@ -35,7 +35,7 @@ SIZES = {"RUNBOX_QUOTA": (0, None), "RUNBOX_MAX_OUTPUT": (1, 64 << 20), "RUNBOX_
          "SALLYPORT_TMP_SIZE": (1 << 20, None), "SALLYPORT_MAX_MEMORY": (0, None), "SALLYPORT_MAX_FILE_BYTES": (0, None)}
 WORDS = {"RUNBOX_LOG_FORMAT": ("text", "json"), "SALLYPORT_LOG": ("error", "warn", "info", "debug"),
          "SALLYPORT_ISOLATION": ("auto", "strict", "basic"), "SALLYPORT_NETWORK": ("host", "none")}
-BOOLS = ("SALLYPORT_LOG_REQUESTS", "SALLYPORT_METRICS", "SALLYPORT_HELD_SHELL")
+BOOLS = ("SALLYPORT_LOG_REQUESTS", "SALLYPORT_METRICS", "SALLYPORT_HELD_SHELL", "SALLYPORT_ONE_CPU")
 TRUTHS = ("true", "false", "1", "0", "yes", "no", "on", "off", "TRUE", "No", "oN")
 # Texts: good ones, bad ones. Sockets and certificates are opened by a start alone, further down.
 TEXTS = {

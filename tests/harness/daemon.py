@@ -110,6 +110,7 @@ class Daemon:
         self._start(uid, args(self) if callable(args) else args, listen, tmpfs, nofile)
 
     def _start(self, uid, args, listen, tmpfs, nofile):
+        self._init = self._main = None  # their numbers, once known: each look at all of /proc costs milliseconds
         self.status_r, status_w = os.pipe()
         fds = [s.fileno() for s in listen]
         spec = {"base": str(self.base), "source": str(self.source), "binary": str(self.binary),
@@ -206,16 +207,21 @@ class Daemon:
     # ---- inside ----
     @property
     def init_pid(self):
-        return procs.wait_for("the fence's first process",
-                              lambda: procs.children(self.outer.pid))[0]
+        if self._init is None:
+            self._init = procs.wait_for("the fence's first process", lambda: procs.children(self.outer.pid))[0]
+        return self._init
 
     @property
     def main(self):
         init = self.init_pid
+
         def find():
+            if self._main is not None and (p := procs.read(self._main)) and p.ppid == init and p.state != "Z":
+                return p
             for pid in procs.children(init):
                 p = procs.read(pid)
                 if p and p.role is None and p.state != "Z" and "launcher.py" not in "".join(p.cmdline):
+                    self._main = pid
                     return p
             return None
         return procs.wait_for("main", find)

@@ -107,8 +107,10 @@ def in_namespace(init_pid):
 
 
 def wait_for(what, condition, bound=20.0, step=0.01):
-    """Polls until condition() is truthy, and returns it. The bound is there for a hang only."""
+    """Polls until condition() is truthy, and returns it: what takes long is asked for less often. The bound is there
+    for a hang only."""
     until = time.monotonic() + bound
+    longest = 4 * step
     while True:
         value = condition()
         if value:
@@ -116,3 +118,4 @@ def wait_for(what, condition, bound=20.0, step=0.01):
         if time.monotonic() > until:
             raise AssertionError(f"never happened: {what}")
         time.sleep(step)
+        step = min(1.1 * step, longest)

@@ -66,9 +66,16 @@ def test_no_command_meets_it(start):
 @pytest.mark.parametrize("number", [9, 15, 11])
 def test_the_next_command_can_do_without_it(start, number):
     d = start()
-    p = waiting(d)
     cell = d.role("cell").pid
-    os.kill(p.pid, number)
+
+    def signalled():
+        p = waiting(d)
+        try:
+            os.kill(p.pid, number)
+        except ProcessLookupError:  # it has had its time while this machine was busy
+            return None
+        return p
+    p = procs.wait_for("one is signalled", signalled)
     if number != 9:
         os.kill(p.pid, 9)  # what it blocks it doesn't take
     procs.wait_for("it is gone", lambda: procs.read(p.pid) is None)

@@ -66,6 +66,12 @@ int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp
 int sp_policy_parse_added(const char *added, size_t added_len, bool loosen, const char *text,
                           size_t len, struct sp_policy *p, struct sp_policy_error *e);
 
+/* A finished filter for arch (AUDIT_ARCH_*), tried: 0, or -EBADMSG where it says something else
+ * than p. known: the highest number that isn't "newer". */
+struct sock_filter;
+int sp_policy_try(const struct sp_policy *p, uint32_t arch, uint32_t known,
+                  const struct sock_filter *f, size_t n);
+
 /* Sets *e (both may be cut) and returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int sp_policy_fail(struct sp_policy_error *e, int line,
                                                          const char *fmt, ...);

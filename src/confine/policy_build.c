@@ -33,6 +33,7 @@ _Static_assert(COND_CODE_MAX *SP_POLICY_CONDS_MAX < 255, "a rule's jumps fit");
 struct code {
     struct sock_filter ins[BPF_MAXINSNS];
     size_t n;
+    uint32_t known; /* the highest number that this libseccomp has a name for */
     bool full;
 };
 
@@ -165,17 +166,20 @@ static void block(struct code *c, const struct sp_policy *p, int nr)
         c->ins[over].k = (uint32_t)(c->n - over - 1);
 }
 
-/* The highest number that this libseccomp has a name for. */
-static uint32_t newest_known(void)
+static int find_newest(struct code *c)
 {
+    errno = 0;
     for (int nr = SP_POLICY_NR_MAX - 1; nr > 0; nr--) {
         char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
         if (name != NULL) {
             free(name);
-            return (uint32_t)nr;
+            c->known = (uint32_t)nr;
+            return 0;
         }
+        if (errno == ENOMEM) /* it has a name, but no room for it */
+            return -ENOMEM;
     }
-    return 0;
+    return -ENOSYS;
 }
 
 static void prologue(struct code *c, const struct sp_policy *p)
@@ -187,7 +191,7 @@ static void prologue(struct code *c, const struct sp_policy *p)
     load(c, (uint32_t)offsetof(struct seccomp_data, nr));
     if (p->has_newer) {
         jump(c, BPF_JGE, X32_BIT, 2, 0);
-        jump(c, BPF_JGT, newest_known(), 0, 1);
+        jump(c, BPF_JGT, c->known, 0, 1);
         emit(c, BPF_RET | BPF_K, p->newer, 0, 0);
     }
     for (int nr = 0; nr < SP_POLICY_NR_MAX; nr++)
@@ -260,10 +264,15 @@ static int append_libseccomp(struct code *c, const struct sp_policy *p)
 static int build(const struct sp_policy *p, struct code *c, void **bpf, size_t *n,
                  struct sp_policy_error *e)
 {
+    int r = find_newest(c);
+    if (r != 0)
+        return r;
     prologue(c, p);
-    int r = c->full ? -E2BIG : append_libseccomp(c, p);
+    r = c->full ? -E2BIG : append_libseccomp(c, p);
     if (r == -E2BIG)
         return sp_policy_fail(e, 0, "the filter is longer than %d instructions", BPF_MAXINSNS);
+    if (r == 0)
+        r = sp_policy_try(p, seccomp_arch_native(), c->known, c->ins, c->n);
     if (r != 0)
         return r;
     *bpf = malloc(c->n * sizeof c->ins[0]);

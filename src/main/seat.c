@@ -53,6 +53,10 @@ static int build_filters(const struct sp_plan *plan, const char *policy, size_t 
         (void)snprintf(err, errlen, "SALLYPORT_COMMAND_POLICY: line %d: %s.", e.line, e.text);
     else if (e.text[0] != '\0')
         (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
+    else if (fd == -EBADMSG)
+        (void)snprintf(err, errlen,
+                       "can't build the filters: one doesn't do what its policy says; "
+                       "libseccomp may have run out of memory.");
     else
         (void)refuse(err, errlen, "can't build the filters", fd);
     return -1;

@@ -1,0 +1,134 @@
+/* policy_try.c: runs a finished filter against the policy that it was made of, call by call. The
+ * kernel checks that a program is one, not what it says; and libseccomp (2.5) may leave parts out
+ * when it runs out of memory, without a word. Trusts the parsed policy; the program is suspect. */
+#include "policy.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <string.h>
+
+#define X32_BIT 0x40000000u
+
+/* What the program answers: false if it isn't one of the few kinds of steps, or leaves its bounds.
+ */
+static bool run(const struct sock_filter *f, size_t n, const struct seccomp_data *d, uint32_t *ret)
+{
+    uint32_t a = 0;
+    for (size_t i = 0; i < n; i++) { /* jumps go forward alone */
+        const struct sock_filter *s = &f[i];
+        bool yes = false;
+        switch (s->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            if (s->k > sizeof *d - sizeof a)
+                return false;
+            memcpy(&a, (const char *)d + s->k, sizeof a);
+            continue;
+        case BPF_ALU | BPF_AND | BPF_K:
+            a &= s->k;
+            continue;
+        case BPF_RET | BPF_K:
+            *ret = s->k;
+            return true;
+        case BPF_JMP | BPF_JA:
+            if (s->k >= n)
+                return false;
+            i += s->k;
+            continue;
+        case BPF_JMP | BPF_JEQ | BPF_K:
+            yes = a == s->k;
+            break;
+        case BPF_JMP | BPF_JGT | BPF_K:
+            yes = a > s->k;
+            break;
+        case BPF_JMP | BPF_JGE | BPF_K:
+            yes = a >= s->k;
+            break;
+        default:
+            return false;
+        }
+        i += yes ? s->jt : s->jf;
+    }
+    return false;
+}
+
+static bool holds(const struct sp_cond *c, const uint64_t args[6])
+{
+    uint64_t v = c->lo ? args[c->arg] & UINT32_MAX : args[c->arg];
+    switch (c->op) {
+    case SP_COND_EQ:
+    case SP_COND_MASKED:
+        return (v & c->mask) == c->value; /* which has no bits outside it */
+    case SP_COND_NE:
+        return v != c->value;
+    case SP_COND_LT:
+        return v < c->value;
+    case SP_COND_LE:
+        return v <= c->value;
+    case SP_COND_GT:
+        return v > c->value;
+    case SP_COND_GE:
+        return v >= c->value;
+    }
+    return false;
+}
+
+static uint32_t want(const struct sp_policy *p, uint32_t known, const struct seccomp_data *d)
+{
+    const uint32_t nr = (uint32_t)d->nr;
+    uint64_t args[6];
+    memcpy(args, d->args, sizeof args);
+    if (p->has_newer && nr > known)
+        return p->newer;
+    if (nr >= SP_POLICY_NR_MAX)
+        return p->def;
+    for (size_t i = 0; p->conditional[nr] && i < p->nrules; i++) {
+        const struct sp_rule *r = &p->rules[i];
+        bool match = r->nr == (int)nr;
+        for (uint32_t k = 0; match && k < r->nconds; k++)
+            match = holds(&r->conds[k], args);
+        if (match)
+            return r->action;
+    }
+    return p->decided[nr] ? p->decision[nr] : p->def;
+}
+
+static bool same(const struct sp_policy *p, uint32_t known, const struct sock_filter *f, size_t n,
+                 const struct seccomp_data *d)
+{
+    uint32_t got;
+    return run(f, n, d, &got) && got == want(p, known, d);
+}
+
+static void with_values(struct seccomp_data *d, const struct sp_rule *r, int off)
+{
+    memset(d->args, 0, sizeof d->args);
+    d->nr = r->nr;
+    for (uint32_t k = 0; k < r->nconds; k++)
+        d->args[r->conds[k].arg] = r->conds[k].value + (uint64_t)(int64_t)off;
+}
+
+int sp_policy_try(const struct sp_policy *p, uint32_t arch, uint32_t known,
+                  const struct sock_filter *f, size_t n)
+{
+    uint32_t got;
+    struct seccomp_data d = {.arch = arch ^ 1u};
+    if (!run(f, n, &d, &got) || got != SECCOMP_RET_KILL_PROCESS)
+        return -EBADMSG;
+    d.arch = arch;
+#ifdef __x86_64__
+    d.nr = (int)X32_BIT;
+    if (!run(f, n, &d, &got) || got != SECCOMP_RET_KILL_PROCESS)
+        return -EBADMSG;
+#endif
+    for (d.nr = 0; d.nr <= SP_POLICY_NR_MAX; d.nr++)
+        if (!same(p, known, f, n, &d))
+            return -EBADMSG;
+    for (size_t i = 0; i < p->nrules; i++)
+        for (int off = -1; off <= 1; off++) { /* the values that rules ask for, and beside them */
+            with_values(&d, &p->rules[i], off);
+            if (!same(p, known, f, n, &d))
+                return -EBADMSG;
+        }
+    return 0;
+}

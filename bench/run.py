@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Measures the daemon beside the machine's limits and beside a plain server in Go, and prints a table.
 
-`./dev bench [--write] [--rounds N] [--long]`. --write replaces the figures in docs/performance.md; --long adds the rows
-that take minutes (1 GiB, 10,000 connections, 1,000 identities). Each row does the daemon's work, the peer's and the bare
+`./dev bench [--write] [--rounds N] [--long] [--one-cpu]`. --write replaces the figures in docs/performance.md; --long adds the rows
+that take minutes (1 GiB, 10,000 connections, 1,000 identities); --one-cpu sets SALLYPORT_ONE_CPU. Each row does the daemon's work, the peer's and the bare
 work in turn, so that whatever else the machine does meets all alike. As root.
 """
 import argparse
@@ -43,7 +43,7 @@ def line(name, v):
 
 
 def seat_rows(base, peer, args):
-    seat = Seat(base, SALLYPORT_MAX_CONNECTIONS="12000")
+    seat = Seat(base, SALLYPORT_MAX_CONNECTIONS="12000", SALLYPORT_ONE_CPU=args.one_cpu)
     out, text = [], []
     try:
         idle = memory(seat.p.pid)
@@ -71,7 +71,7 @@ def seat_rows(base, peer, args):
 
 def box_rows(base, peer, args):
     out, rates = [], []
-    box = Box(base, "box")
+    box = Box(base, "box", SALLYPORT_ONE_CPU=args.one_cpu)
     try:
         first, second, bare = identity.measure(box, max(20, args.rounds // 10), 0.05)
         out.append(("identity-first-call", {"ours": first, "bare": bare}))
@@ -92,6 +92,7 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--rounds", type=int, default=400)
     ap.add_argument("--long", action="store_true")
+    ap.add_argument("--one-cpu", action="store_const", const="on", default="off")
     ap.add_argument("--write", action="store_true", help="write docs/performance.md")
     args = ap.parse_args()
     subprocess.run(["ninja", "-C", ROOT / "build", "bench/bench", "bench/bench-many"], check=True, stdout=subprocess.DEVNULL)

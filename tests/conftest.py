@@ -2,15 +2,47 @@
 import ctypes
 import itertools
 import os
+import tempfile
 
 import pytest
 
-from harness import names, places
+from harness import launcher, names, places
 from harness.daemon import Daemon
 
 _count = itertools.count()
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWIPC = 0x08000000
+MS_SLAVE, MNT_DETACH = 1 << 19, 2
+LEAST_MEMORY = 6 << 30  # for all workers' files and all else
+_folder = None
+
+
+def folder_in_memory():
+    """A tmpfs of this process's own for the daemons' folders, where there is the memory: some tests make 100,000
+    files. What has no SALLYPORT_TEST_TMPFS, as ./dev test, has them where /run is."""
+    global _folder
+    with open("/proc/meminfo", encoding="ascii") as f:
+        free = next(int(line.split()[1]) << 10 for line in f if line.startswith("MemAvailable:"))
+    if free < LEAST_MEMORY:
+        return
+    launcher.check(LIBC.unshare(launcher.CLONE_NEWNS), "unshare")
+    launcher.mount(None, "/", None, launcher.MS_REC | MS_SLAVE)
+    _folder = tempfile.mkdtemp(prefix="sallyport-tmpfs-", dir=os.environ.get("SALLYPORT_TEST_DIR", "/run"))
+    launcher.mount("tests", _folder, "tmpfs", 0, "mode=755,size=1g")
+    try:
+        os.setxattr(_folder, "user.test", b"")
+    except OSError:  # a kernel before 6.6: programs expect them
+        pytest_unconfigure()
+    else:
+        os.environ["SALLYPORT_TEST_DIR"] = _folder
+
+
+def pytest_unconfigure():
+    global _folder
+    if _folder:
+        LIBC.umount2(os.fsencode(_folder), MNT_DETACH)
+        os.rmdir(_folder)
+        _folder = None
 
 
 def pytest_configure(config):
@@ -20,6 +52,8 @@ def pytest_configure(config):
         # ./dev gives the tests' own byte code a folder; what they start writes none, where it would be found or not.
         if os.environ.pop("PYTHONPYCACHEPREFIX", None):
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        if os.environ.get("SALLYPORT_TEST_TMPFS") and os.geteuid() == 0:
+            folder_in_memory()
     config.addinivalue_line("markers", "slow: takes seconds by its nature")
     config.addinivalue_line("markers", "host(why, boxes=all): asks for what these containers don't give")
     config.addinivalue_line("markers", "layers(names): is about layers that a place may not have")

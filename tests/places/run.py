@@ -40,7 +40,8 @@ def pytest(place, folder, paths):
         left_out = pathlib.Path(room) / "left-out"
         env = {**os.environ, "SALLYPORT_TEST_PLACE": place, "SALLYPORT_TEST_DIR": room,
                "SALLYPORT_TEST_LANE": str(1 + list(places.PLACES).index(place)),
-               "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport")}
+               "SALLYPORT_TEST_LEFT_OUT": str(left_out), "SALLYPORT_BIN": str(ROOT / "build" / "sallyport"),
+               "SALLYPORT_TEST_TMPFS": "" if place == "root" else "1"}  # the images' are on disk
         begun = time.monotonic()
         log = folder / f"{place}.log"
         # As ./dev test: what fails is tried once more, alone, and has failed if it fails twice.

@@ -57,6 +57,13 @@ static bool start_all(struct super *s)
     return start_front(s) == 0 && await_up(s, &s->front);
 }
 
+/* 2: what it has and what it was told don't fit, which another try won't change. */
+static int start_failed(const struct super *s)
+{
+    const int status = s->registry.status;
+    return s->registry.ndeaths > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 2 : 1;
+}
+
 static void end_all(struct super *s)
 {
     end_child(s, &s->front);
@@ -194,8 +201,9 @@ int supervise(struct super *s)
         bool asked = s->stops > 0;
         if (!asked)
             sp_log(SP_LOG_ERROR, "the daemon can't start");
+        const int status = start_failed(s);
         end_all(s);
-        return asked ? 0 : 1;
+        return asked ? 0 : status;
     }
     for (int i = 0; i < s->listeners.n; i++)
         sp_log(SP_LOG_INFO, "listening on %s", s->listeners.name[i]);

@@ -128,10 +128,11 @@ int sp_registry_main(void)
     sp_log_init("registry", (enum sp_log_level)c->log_level);
     (void)signal(SIGPIPE, SIG_IGN);
     int r = confine(c);
-    if (r == 0 &&
-        store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) != 0) {
+    int opened =
+        r == 0 ? store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) : 0;
+    if (opened != 0) {
         sp_log(SP_LOG_ERROR, "%s", why);
-        return 1;
+        return opened == STORE_UNFIT ? 2 : 1;
     }
     if (r == 0)
         r = shut_doors(c);

@@ -112,12 +112,12 @@ int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, ch
         (void)snprintf(why, whylen, "the registry has version %lld, this program knows %d",
                        (long long)version, SCHEMA_VERSION);
         store_close(s);
-        return -1;
+        return STORE_UNFIT;
     }
     if (!sound(s->db)) {
         (void)snprintf(why, whylen, "the registry's file is damaged");
         store_close(s);
-        return -1;
+        return STORE_UNFIT;
     }
     int r = prepare(s);
     if (r < 0)
@@ -126,7 +126,7 @@ int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, ch
         (void)snprintf(why, whylen,
                        "there are workspaces of user ids outside RUNBOX_UID_MIN to RUNBOX_UID_MAX");
         store_close(s);
-        return -1;
+        return STORE_UNFIT;
     }
     return 0;
 }

@@ -29,7 +29,9 @@ struct store {
     bool stuck; /* a lock or a transaction of ours stays: only a new process gets further */
 };
 
-/* Opens or makes the database file, which must be whole. 0, or -1 with a sentence in why. */
+/* Opens or makes the database file, which must be whole. 0, or with a sentence in why -1, or
+ * STORE_UNFIT: damaged, of another version or of other user ids, which another try won't change. */
+#define STORE_UNFIT (-2)
 int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, char *why,
                size_t whylen);
 void store_close(struct store *s);

@@ -23,11 +23,12 @@ struct sp_exec {
     uint8_t exit_flags;     /* SP_EXIT_*: cancelled */
     bool with_stdin, eager; /* eager: its STARTED is wanted at once */
     bool shell_ended;
-    bool answered;    /* the spawner's word on it is taken */
-    bool told;        /* STARTED is sent; a short command needs none */
-    bool unheard;     /* its pipes couldn't be sent for want of descriptors: ends with FAIL */
-    uint64_t tell_ns; /* when to send STARTED, 0: as soon as the spawner says that it runs */
-    uint64_t rest_ns; /* when a child that waits is let go, 0 never */
+    bool answered;        /* the spawner's word on it is taken */
+    bool told;            /* STARTED is sent; a short command needs none */
+    bool unheard;         /* its pipes couldn't be sent for want of descriptors: ends with FAIL */
+    uint64_t quickest_ns; /* what commands take at least, of late */
+    uint64_t tell_ns;     /* when to send STARTED, 0: as soon as the spawner says that it runs */
+    uint64_t rest_ns;     /* when a child that waits is let go, 0 never */
     int status;
     uint64_t end_ns;    /* of the last command's shell */
     int next_ms;        /* KILLING: until the next round */
@@ -94,6 +95,8 @@ bool sp_exec_tick(struct sp_cell *c);     /* every turn: a command that lasts is
 void sp_exec_rest(struct sp_cell *c);     /* none runs: makes ready for the next */
 /* The held shell that was waited for has the command; else there is none. */
 bool sp_exec_held(struct sp_cell *c, bool given);
+/* pipes.c. Its own: those made in advance, or new ones. 0 or -errno. */
+int sp_exec_make_pipes(struct sp_exec *x, bool with_stdin);
 int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */
 void sp_exec_close(int fds[2]);               /* both ends, and sets them to -1 */
 int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */

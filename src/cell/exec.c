@@ -15,19 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PIPE_SIZE (256 << 10)
 #define TIMED_OUT_CODE 124
 #define REST_NS 1000000000u /* without a command: a child that waits is let go */
-#define TELL_NS 2000000u /* most commands are over by then, and need one message instead of two */
-
-void sp_exec_close(int fds[2])
-{
-    for (int i = 0; i < 2; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-        fds[i] = -1;
-    }
-}
+/* Most commands are over by then, and need one message instead of two. It depends on the machine:
+ * at least so much, and twice what the quickest of late took. */
+#define TELL_MIN_NS 2000000u
+#define TELL_MAX_NS 10000000u
 
 static void close_pipes(struct sp_exec *x)
 {
@@ -64,35 +57,6 @@ int sp_exec_init(struct sp_cell *c)
     if (x->tree.method == SP_TREE_WALK && x->tree.proc < 0)
         sp_log(SP_LOG_WARN, "no usable /proc: processes that leave a command's session escape");
     return 0;
-}
-
-/* A pipe whose end `ours` doesn't block; the command's end does, as programs expect. */
-static int make_pipe(int fds[2], int ours)
-{
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        fds[0] = fds[1] = -1;
-        return -errno;
-    }
-    (void)fcntl(fds[0], F_SETPIPE_SZ, PIPE_SIZE); /* only faster */
-    int way = ours == 0 ? O_RDONLY : O_WRONLY;
-    return fcntl(fds[ours], F_SETFL, way | O_NONBLOCK) == 0 ? 0 : -errno;
-}
-
-int sp_exec_pipes(int out[2], int err[2])
-{
-    int r = make_pipe(out, 0);
-    return r == 0 ? make_pipe(err, 0) : r;
-}
-
-static int make_pipes(struct sp_exec *x, bool with_stdin)
-{
-    int err = x->next_err[1] >= 0 ? 0 : sp_exec_pipes(x->next_out, x->next_err);
-    for (int i = 0; i < 2; i++) {
-        x->out[i] = x->next_out[i];
-        x->err[i] = x->next_err[i];
-        x->next_out[i] = x->next_err[i] = -1;
-    }
-    return err == 0 && with_stdin ? make_pipe(x->in, 1) : err;
 }
 
 /* The folder to start in; rest: its path as a string. The decoder checked it with sp_path_check. */
@@ -162,7 +126,7 @@ static bool runs(struct sp_cell *c)
 static bool run_plain(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
-    int err = make_pipes(x, x->with_stdin);
+    int err = sp_exec_make_pipes(x, x->with_stdin);
     if (err != 0) {
         sp_log(SP_LOG_ERROR, "pipes for a command: %s", strerror(-err));
         close_pipes(x);
@@ -186,6 +150,19 @@ bool sp_exec_held(struct sp_cell *c, bool given)
     return given ? runs(c) : run_plain(c);
 }
 
+static uint64_t patience(const struct sp_exec *x)
+{
+    uint64_t ns = 2 * x->quickest_ns;
+    return ns < TELL_MIN_NS ? TELL_MIN_NS : ns > TELL_MAX_NS ? TELL_MAX_NS : ns;
+}
+
+/* A quicker one counts at once, slower ones little by little. */
+static void note_duration(struct sp_exec *x)
+{
+    uint64_t ns = x->end_ns - x->spawn.start_ns, more = x->quickest_ns + x->quickest_ns / 16 + 1000;
+    x->quickest_ns = ns < more ? ns : more;
+}
+
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
 {
     struct sp_exec *x = &c->exec;
@@ -204,7 +181,7 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     x->shell_ended = x->unheard = x->answered = x->told = false;
     x->with_stdin = (m->flags & SP_EXEC_STDIN) != 0;
     x->eager = (m->flags & (SP_EXEC_STDIN | SP_EXEC_LIVE)) != 0;
-    x->tell_ns = x->eager ? 0 : sp_now_ns() + TELL_NS;
+    x->tell_ns = x->eager ? 0 : sp_now_ns() + patience(x);
     x->state = SP_EXEC_SPAWNING;
     sp_watch_started(c);
     switch (sp_held_take(c, m)) {
@@ -370,6 +347,7 @@ static bool exited(struct sp_cell *c)
         return spawn_failed(c);
     x->state = SP_EXEC_IDLE;
     sp_watch_ended(c);
+    note_duration(x);
     bool sent = tell_end(c);
     close_pipes(x); /* while the answer is on its way, as all that follows */
     sp_held_quiet(c);

@@ -34,8 +34,12 @@ enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m)
 static void take_whole(struct conn *c, struct sp_msg *m)
 {
     const struct sp_head *h = &c->head;
-    const size_t have = c->in_len - c->body_pos;
-    if (!h->has_length || h->length > SP_WHOLE_MAX || h->length > have)
+    if (!h->has_length || h->length > SP_WHOLE_MAX)
+        return;
+    /* Many clients send the two one after the other: by now it may have come. */
+    if (h->length > c->in_len - c->body_pos && !h->expect_continue)
+        (void)conn_recv(c, FRONT_IN_MAX);
+    if (h->length > c->in_len - c->body_pos)
         return;
     m->flags |= SP_PUT_WHOLE;
     m->data = (struct sp_slice){c->in + c->body_pos, (size_t)h->length};

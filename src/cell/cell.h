@@ -27,6 +27,7 @@ struct sp_exec {
     bool told;            /* STARTED is sent; a short command needs none */
     bool unheard;         /* its pipes couldn't be sent for want of descriptors: ends with FAIL */
     uint64_t quickest_ns; /* what commands take at least, of late */
+    uint64_t last_ns;     /* when to send STARTED at the latest */
     uint64_t tell_ns;     /* when to send STARTED, 0: as soon as the spawner says that it runs */
     uint64_t rest_ns;     /* when a child that waits is let go, 0 never */
     int status;

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,8 @@
  * at least so much, and twice what the quickest of late took. */
 #define TELL_MIN_NS 2000000u
 #define TELL_MAX_NS 10000000u
+#define PIPE_HALF                                                                                  \
+    (32 << 10) /* of the smallest that may be had: the command waits for a reader soon */
 
 static void close_pipes(struct sp_exec *x)
 {
@@ -181,7 +184,8 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     x->shell_ended = x->unheard = x->answered = x->told = false;
     x->with_stdin = (m->flags & SP_EXEC_STDIN) != 0;
     x->eager = (m->flags & (SP_EXEC_STDIN | SP_EXEC_LIVE)) != 0;
-    x->tell_ns = x->eager ? 0 : sp_now_ns() + patience(x);
+    x->tell_ns = x->eager ? 0 : sp_now_ns() + TELL_MIN_NS;
+    x->last_ns = sp_now_ns() + patience(x);
     x->state = SP_EXEC_SPAWNING;
     sp_watch_started(c);
     switch (sp_held_take(c, m)) {
@@ -261,6 +265,21 @@ bool sp_exec_spawned(struct sp_cell *c)
     return answered(c) && sp_exec_tick(c);
 }
 
+/* True: the broker is to have the pipes now. Before the last moment one that is half full says so.
+ */
+static bool due(struct sp_exec *x)
+{
+    const uint64_t now = sp_now_ns();
+    int out = 0, err = 0;
+    if (now < x->tell_ns)
+        return false;
+    if (now >= x->last_ns || ioctl(x->out[0], FIONREAD, &out) != 0 || out > PIPE_HALF ||
+        ioctl(x->err[0], FIONREAD, &err) != 0 || err > PIPE_HALF)
+        return true;
+    x->tell_ns = now + TELL_MIN_NS;
+    return false;
+}
+
 bool sp_exec_tick(struct sp_cell *c)
 {
     struct sp_exec *x = &c->exec;
@@ -268,7 +287,7 @@ bool sp_exec_tick(struct sp_cell *c)
         sp_spawner_dismiss(&c->spawner);
         x->rest_ns = 0;
     }
-    if (x->state != SP_EXEC_RUNNING || x->told || (x->tell_ns != 0 && sp_now_ns() < x->tell_ns))
+    if (x->state != SP_EXEC_RUNNING || x->told || (x->tell_ns != 0 && !due(x)))
         return true;
     x->tell_ns = 0;
     if (x->answered)

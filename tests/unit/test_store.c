@@ -111,12 +111,12 @@ START_TEST(refusals)
     struct store t;
     (void)named(1, 100);
     store_close(&s);
-    ck_assert_int_eq(store_open(&t, "registry.db", MIN + 1, MAX, why, sizeof why), -1);
+    ck_assert_int_eq(store_open(&t, "registry.db", MIN + 1, MAX, why, sizeof why), STORE_UNFIT);
     ck_assert_ptr_nonnull(strstr(why, "outside"));
     reopen();
     ck_assert_int_eq(sqlite3_exec(s.db, "PRAGMA user_version = 7", NULL, NULL, NULL), SQLITE_OK);
     store_close(&s);
-    ck_assert_int_eq(store_open(&t, "registry.db", MIN, MAX, why, sizeof why), -1);
+    ck_assert_int_eq(store_open(&t, "registry.db", MIN, MAX, why, sizeof why), STORE_UNFIT);
     ck_assert_ptr_nonnull(strstr(why, "version 7"));
     FILE *f = fopen("registry.db", "wb");
     ck_assert_ptr_nonnull(f);

@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -44,15 +43,14 @@ class Daemon:
             ws.chmod(0o711)
             env |= {"RUNBOX_ROOT": str(ws), "RUNBOX_PORT": "0", "RUNBOX_BIND": "127.0.0.1", "RUNBOX_API_KEY": KEY,
                     "RUNBOX_SHELL": "/bin/sh", "RUNBOX_CELL_IDLE": "100ms"}
-        self.p = subprocess.Popen([ROOT / "build/sallyport", mode], env=env | more, stderr=subprocess.PIPE, text=True)
-        line = ""
-        for line in self.p.stderr:
-            m = re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)
-            if m:
-                break
-        else:
-            sys.exit(f"bench: the daemon {name!r} did not start: {line}")
-        threading.Thread(target=self.p.stderr.read, daemon=True).start()
+        # To a file: who reads a pipe would be woken for each line of the box's log, on a processor that is measured.
+        log = ws.with_suffix(".log")
+        with open(log, "w", encoding="utf-8") as f:
+            self.p = subprocess.Popen([ROOT / "build/sallyport", mode], env=env | more, stderr=f)
+        while not (m := re.search(r"listening on http://127\.0\.0\.1:(\d+)", log.read_text(encoding="utf-8"))):
+            if self.p.poll() is not None:
+                sys.exit(f"bench: the daemon {name!r} did not start: {log.read_text(encoding='utf-8')}")
+            time.sleep(0.001)
         self.port = int(m[1])
         self.s = socket.create_connection(("127.0.0.1", self.port))
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

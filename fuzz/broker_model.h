@@ -36,7 +36,8 @@ struct job {
 };
 
 struct cell {
-    struct sp_chan c; /* our end; fd -1: none */
+    struct sp_chan c;    /* our end; fd -1: none */
+    struct sp_chan port; /* of its file threads' socket; fd -1: none */
     bool up;
     bool mute; /* it doesn't read now */
 };
@@ -243,15 +244,35 @@ static inline void cell_hears(unsigned slot, const struct sp_msg *m)
     }
 }
 
+/* What the file threads read: it is all theirs, and may be taken back by the other way. */
+static inline void port_read(unsigned i)
+{
+    struct sp_msg m;
+    while (cell[i].port.fd >= 0 && sp_chan_recv(&cell[i].port, &got) == 1) {
+        must(sp_msg_decode(&m, got.data, got.len, got.nfds));
+        must(m.op == SP_OP_OPEN || m.op == SP_OP_DELETE || m.op == SP_OP_USAGE ||
+             (m.op == SP_OP_PUT && (m.flags & SP_PUT_WHOLE)));
+        cell_hears(i, &m);
+    }
+}
+
 static inline void cells_read(void)
 {
     struct sp_msg m;
-    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+        if (!cell[i].mute)
+            port_read(i);
         while (cell[i].c.fd >= 0 && !cell[i].mute && sp_chan_recv(&cell[i].c, &got) == 1) {
             must(sp_msg_decode(&m, got.data, got.len, got.nfds));
-            cell_hears(i, &m);
+            if (m.op == SP_OP_PORT) {
+                must(b.ports && cell[i].up && cell[i].port.fd < 0);
+                sp_chan_init(&cell[i].port, sp_frame_take_fd(&got, 0));
+            } else {
+                cell_hears(i, &m);
+            }
             (void)sp_chan_flush(&b.slot[i].cell);
         }
+    }
 }
 
 /* May a cell that keeps the rules say this now? */
@@ -299,6 +320,7 @@ static inline void cell_died(unsigned slot)
     for (uint32_t i = 1; i <= b.last_cell_id && i < JOBS; i++)
         job[i].ended |= job[i].kind != 0 && job[i].slot == slot;
     sp_chan_close(&cell[slot].c);
+    sp_chan_close(&cell[slot].port);
     cell[slot].up = cell[slot].mute = false;
 }
 

@@ -421,12 +421,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(job, 0, sizeof job);
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
         sp_chan_init(&cell[i].c, -1);
+        sp_chan_init(&cell[i].port, -1);
         cell[i].up = cell[i].mute = false;
     }
     uint8_t mode = take8(&in);
     drained = false;
     narrow = mode & 2;
     floods = mode & 8;
+    b.ports = mode & 16;
     now = 1000;
     b.front_fds = mode & 4 ? 8 : b.front_fds;
     if (mode & 1)
@@ -445,8 +447,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         runs(1);
     broker_free(&b);
     sp_chan_close(&front);
-    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
         sp_chan_close(&cell[i].c);
+        sp_chan_close(&cell[i].port);
+    }
     must(open_fds() == before);
     return 0;
 }

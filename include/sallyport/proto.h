@@ -68,6 +68,10 @@ enum sp_op {
     /* broker -> an idle cell, once */
     SP_OP_ADOPT, /* key and uid; fds: a detached copy of the workspace's mount, its folder. UP, or
                     its end */
+    /* broker -> cell, once: fd = a second socket. What the file threads do without help (OPEN,
+       DELETE, USAGE, PUT with WHOLE) may come by that, and wakes one of them at once; the answers
+       come by the first */
+    SP_OP_PORT,
     SP_OP_COUNT
 };
 

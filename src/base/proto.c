@@ -81,6 +81,7 @@ static const struct shape shapes[SP_OP_COUNT] = {
     [SP_OP_DUE]      = {true, true,  0,                   0, 0, F_SIZE},
     [SP_OP_NAMED]    = {true, true,  0,                   0, 0, KEY | F_UID},
     [SP_OP_ADOPT]    = {true, false, 0,                   2, 2, KEY | F_UID},
+    [SP_OP_PORT]     = {true, false, 0,                   1, 1, 0},
 };
 /* clang-format on */
 

@@ -25,7 +25,7 @@ void broker_cell_broke(struct slot *s, const char *why)
 
 void broker_cell_gone(struct broker *b, struct slot *s, bool retry, enum sp_err e, uint64_t now)
 {
-    sp_chan_close(&s->cell);
+    broker_slot_part(s);
     s->cell_up = false;
     s->cell_breach = NULL;
     s->seat = NULL;

@@ -67,7 +67,7 @@ void box_end_cell(struct box *x, struct slot *s, uint64_t now)
     struct box_work *w = box_work(x, s);
     w->ending = true;
     w->deadline = now + END_GRACE_MS;
-    sp_chan_close(&s->cell);
+    broker_slot_part(s);
     s->cell_up = false;
 }
 

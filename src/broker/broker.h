@@ -66,6 +66,7 @@ struct slot {
     bool removing; /* its workspace goes: nobody is let in */
     uint8_t key[SP_KEY_LEN];
     struct sp_chan cell; /* fd -1: none */
+    struct sp_chan port; /* to its file threads; fd -1: none, or not yet */
     bool cell_up;        /* this cell has said UP */
     struct op *seat;     /* the EXEC that the cell has */
     struct queue queue;  /* EXECs */
@@ -82,6 +83,7 @@ struct broker {
     uint64_t max_timeout_ms;
     unsigned front_fds; /* that may wait for the front to take them */
     bool box;
+    bool ports;                   /* cells may be given a second socket */
     unsigned queue_max, busy_max; /* EXECs that wait in a slot; slots with one that runs or waits */
     uint64_t now;                 /* as the loop last told */
     size_t held;                  /* bytes that wait in all queues */
@@ -125,6 +127,8 @@ void broker_cell_gone(struct broker *b, struct slot *s, bool retry, enum sp_err 
 void broker_cell_broke(struct slot *s, const char *why);
 /* True if the slot has anything that waits for a cell. */
 bool broker_slot_waits(const struct slot *s);
+/* Closes what leads to its cell. */
+void broker_slot_part(struct slot *s);
 /* A slot without operations and cell is nobody's any more. */
 void broker_slot_free(struct slot *s);
 /* The slot of a key; NULL: none, and with make: all are in use. */

@@ -182,7 +182,7 @@ static void on_cells(const struct pollfd *p, const unsigned char *slot, int n)
         if (!(p[i].revents & ~POLLOUT) || !on_cell(s, FRAMES_A_TURN))
             continue;
         if (broker.box && box_work(&box, s)->step == BOX_PURGING)
-            sp_chan_close(&s->cell); /* its work is done, or failed: its status tells */
+            broker_slot_part(s); /* its work is done, or failed: its status tells */
         else
             broker_cell_broke(s, "its socket is closed");
     }
@@ -246,6 +246,7 @@ int sp_broker_main(void)
     const struct sp_config *cfg = sp_config_load();
     sp_log_init("broker", (enum sp_log_level)cfg->log_level);
     broker_init(&broker, cfg->max_timeout_ms);
+    broker.ports = true;
     cells_init(&cells, &broker, cfg);
     box_init(&box, &cells);
     int sigfd = open_signals();

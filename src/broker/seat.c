@@ -62,6 +62,30 @@ static enum sp_err sent(struct slot *s, int r)
     return SP_E_CELL_LOST;
 }
 
+/* Sent to the file threads. What doesn't go at once there goes the other way: the order doesn't
+ * matter, as nobody asks twice before an answer and expects one. */
+static bool by_port(struct slot *s, const struct op *o, const struct sp_msg *m)
+{
+    bool fit = m->op == SP_OP_OPEN || m->op == SP_OP_DELETE || m->op == SP_OP_USAGE ||
+               (m->op == SP_OP_PUT && o->whole);
+    return fit && s->port.fd >= 0 && sp_msg_try(&s->port, m, NULL, 0) == 0;
+}
+
+/* After the first operation, when nobody waits for it. */
+static void open_port(const struct broker *b, struct slot *s)
+{
+    int p[2];
+    const struct sp_msg m = {.op = SP_OP_PORT};
+    if (!b->ports || s->port.fd >= 0 || !s->cell_up || !have_cell(s) || sp_frame_pair(p) != 0)
+        return;
+    if (sp_msg_try(&s->cell, &m, &p[1], 1) == 0) {
+        sp_chan_init_wary(&s->port, p[0]);
+    } else {
+        close(p[0]);
+        close(p[1]);
+    }
+}
+
 bool forward(struct broker *b, struct op *o, const struct sp_msg *m)
 {
     struct sp_msg out = *m;
@@ -70,7 +94,7 @@ bool forward(struct broker *b, struct op *o, const struct sp_msg *m)
     enum sp_err e = SP_E_CELL_LOST;
     out.key = (struct sp_slice){"", 0};
     if (have_cell(s))
-        e = sent(s, sp_msg_send(&s->cell, &out, NULL, 0));
+        e = by_port(s, o, &out) ? SP_OK : sent(s, sp_msg_send(&s->cell, &out, NULL, 0));
     if (e == SP_OK)
         return true;
     answer_fail(b, o, e);
@@ -256,4 +280,5 @@ void op_end(struct broker *b, struct op *o, uint64_t now)
     op_free(b, o);
     if (seat)
         queue_next(b, s, now);
+    open_port(b, s);
 }

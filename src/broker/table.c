@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void slot_init(struct slot *s)
+{
+    sp_chan_init(&s->cell, -1);
+    sp_chan_init(&s->port, -1);
+}
+
 void broker_init(struct broker *b, uint64_t max_timeout_ms)
 {
     sp_chan_init(&b->front, -1);
@@ -14,7 +20,7 @@ void broker_init(struct broker *b, uint64_t max_timeout_ms)
     b->queue_max = BROKER_QUEUE_MAX;
     b->busy_max = 1;
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
-        sp_chan_init(&b->slot[i].cell, -1);
+        slot_init(&b->slot[i]);
     b->slot[0].used = true;
 }
 
@@ -50,8 +56,7 @@ void broker_free(struct broker *b)
     if (b->front.fd >= 0)
         sp_chan_close(&b->front);
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++)
-        if (b->slot[i].cell.fd >= 0)
-            sp_chan_close(&b->slot[i].cell);
+        broker_slot_part(&b->slot[i]);
     uint64_t max_timeout_ms = b->max_timeout_ms;
     memset(b, 0, sizeof *b);
     broker_init(b, max_timeout_ms);
@@ -72,16 +77,22 @@ struct slot *broker_slot(struct broker *b, const uint8_t key[SP_KEY_LEN], bool m
     if (!make || unused == NULL)
         return NULL;
     memset(unused, 0, sizeof *unused);
-    sp_chan_init(&unused->cell, -1);
+    slot_init(unused);
     unused->used = true;
     unused->idle_since = b->now;
     memcpy(unused->key, key, SP_KEY_LEN);
     return unused;
 }
 
-void broker_slot_free(struct slot *s)
+void broker_slot_part(struct slot *s)
 {
     sp_chan_close(&s->cell);
+    sp_chan_close(&s->port);
+}
+
+void broker_slot_free(struct slot *s)
+{
+    broker_slot_part(s);
     s->used = false;
 }
 

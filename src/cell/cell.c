@@ -87,6 +87,9 @@ static bool handle(struct sp_cell *c, const struct sp_msg *m)
     case SP_OP_COMMIT:
         (void)sp_upload_commit(&c->pool, m->id, m->size); /* unknown: its FAIL is under way */
         return true;
+    case SP_OP_PORT:
+        sp_port_open(&c->pool, sp_frame_take_fd(&c->frame, 0));
+        return true;
     case SP_OP_OPEN:
     case SP_OP_PUT:
     case SP_OP_DELETE:

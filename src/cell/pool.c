@@ -3,8 +3,8 @@
  * work they do trusts nobody.
  *
  * They come with the first work for them, or the first command. All wait in one epoll set: on
- * `wake`, which is written to when work is queued (edge-triggered, never read), and on the pipes of
- * uploads, one shot each. */
+ * `wake`, which is written to when work is queued (edge-triggered, never read), on the pipes of
+ * uploads, one shot each, and on their own socket from the broker (port.c). */
 #include "cell/pool.h"
 #include "cell/quota.h"
 #include "sallyport/affinity.h"
@@ -24,7 +24,7 @@
 #else
 #define STACK (256u << 10) /* listings and paths need 70 KiB */
 #endif
-#define WAKE UINT64_MAX
+#define WAKE UINT64_MAX /* also of the port */
 
 struct job {
     struct sp_work work;
@@ -172,32 +172,38 @@ static void free_job(struct job *j)
     free(j);
 }
 
-static void run_job(struct sp_work *work)
+void sp_pool_do(struct sp_pool *p, const struct sp_ask *a, struct sp_result *r)
 {
-    struct job *j = (struct job *)work; /* its first member */
-    struct sp_pool *p = j->pool;
-    struct sp_result *r = j->result;
-    pthread_mutex_lock(&p->lock);
-    p->jobs--;
-    pthread_mutex_unlock(&p->lock);
     enum sp_err e = SP_E_INTERNAL;
     r->op = SP_OP_DONE;
-    if (j->op == SP_OP_OPEN) {
+    if (a->op == SP_OP_OPEN) {
         r->op = SP_OP_FILE;
-        e = sp_file_open(&p->space, j->path, j->n, j->flags, r);
-    } else if (j->op == SP_OP_DELETE) {
-        e = sp_file_delete(&p->space, j->path, j->n, j->flags, j->terms);
+        e = sp_file_open(&p->space, a->path, a->n, a->flags, r);
+    } else if (a->op == SP_OP_DELETE) {
+        e = sp_file_delete(&p->space, a->path, a->n, a->flags, a->terms);
         sp_quota_removed(p->space.quota, &p->space);
-    } else if (j->op == SP_OP_USAGE && r->id == 0) {
+    } else if (a->op == SP_OP_USAGE && r->id == 0) {
         e = sp_quota_count(p->space.quota, &p->space);
-    } else if (j->op == SP_OP_USAGE) {
-        e = sp_file_usage(&p->space, j->path, j->n, r);
+    } else if (a->op == SP_OP_USAGE) {
+        e = sp_file_usage(&p->space, a->path, a->n, r);
     }
     if (e != SP_OK) {
         r->op = SP_OP_FAIL;
         r->flags = 0;
         r->err = e;
     }
+}
+
+static void run_job(struct sp_work *work)
+{
+    struct job *j = (struct job *)work; /* its first member */
+    struct sp_pool *p = j->pool;
+    struct sp_result *r = j->result;
+    const struct sp_ask a = {j->op, j->flags, j->path, j->n, j->terms};
+    pthread_mutex_lock(&p->lock);
+    p->jobs--;
+    pthread_mutex_unlock(&p->lock);
+    sp_pool_do(p, &a, r);
     free_job(j);
     sp_outbox_post(p->out, r);
 }
@@ -252,6 +258,7 @@ static void *file_thread(void *arg)
 {
     struct sp_pool *p = arg;
     int err = confine(p);
+    const unsigned number = atomic_fetch_add(&p->numbered, 1u);
     if (err != 0) { /* what it was started for would wait for ever */
         sp_log(SP_LOG_ERROR, "confining a file thread: %s", strerror(-err));
         _exit(1);
@@ -269,6 +276,7 @@ static void *file_thread(void *arg)
             sp_upload_event(p, ev.data.u64);
         for (struct sp_work *w = take_work(p); w != NULL; w = take_work(p))
             w->run(w);
+        sp_port_serve(p, number);
     }
 }
 
@@ -312,6 +320,8 @@ int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct
     p->tail = &p->head;
     p->jobs = 0;
     p->started = 0;
+    p->port.fd = -1;
+    atomic_init(&p->numbered, 0);
     sp_uploads_init(p);
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -8,6 +8,7 @@
 #include "sallyport/role.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define SP_POOL_THREADS 3
 #define SP_POOL_JOBS 256u
@@ -62,6 +63,9 @@ struct sp_pool {
     size_t touched;  /* the first so many of `upload` have been in use */
     int epoll, wake;
     int started; /* threads */
+    atomic_uint numbered;
+    struct sp_chan port;                     /* see port.c; fd -1: none */
+    struct sp_frame *frame[SP_POOL_THREADS]; /* of each thread, for that */
     pthread_t thread[SP_POOL_THREADS];
     struct sp_upload upload[SP_POOL_UPLOADS];
 };
@@ -74,10 +78,25 @@ int sp_pool_start(struct sp_pool *p, const struct sp_config *c, int root, struct
 bool sp_pool_ready(struct sp_pool *p);
 /* OPEN, DELETE, USAGE; USAGE with id 0 counts for the quota. SP_OK, or what to FAIL with. */
 enum sp_err sp_pool_job(struct sp_pool *p, const struct sp_msg *m);
+/* What was asked for: OPEN, DELETE or USAGE. */
+struct sp_ask {
+    uint8_t op, flags;
+    const char *path; /* with its NUL */
+    size_t n;
+    const struct sp_terms *terms; /* NULL: none */
+};
+/* On a file thread: does it, and fills r, but for its id. */
+void sp_pool_do(struct sp_pool *p, const struct sp_ask *a, struct sp_result *r);
 /* Puts work in the queue; called with the lock held. A thread is woken without it, as it would have
  * to wait for it. */
 void sp_pool_queue(struct sp_pool *p, struct sp_work *w);
 void sp_pool_wake(struct sp_pool *p);
+
+/* ---- port.c ---- */
+/* Takes fd: from now on the file threads serve it. Without memory for it, or without threads, it is
+ * closed, and the broker sends by the main thread as before. */
+void sp_port_open(struct sp_pool *p, int fd);
+void sp_port_serve(struct sp_pool *p, unsigned number); /* on file thread `number` */
 
 /* ---- uploads.c ---- */
 void sp_uploads_init(struct sp_pool *p);
@@ -86,6 +105,9 @@ bool sp_upload_commit(struct sp_pool *p, uint32_t id, uint64_t size); /* false: 
 bool sp_upload_cancel(struct sp_pool *p, uint32_t id, enum sp_err code);
 /* Cancels all and waits at most ms for it, so that no temporary name stays behind. */
 void sp_uploads_abort(struct sp_pool *p, unsigned ms);
+/* One that comes with its bytes, on a file thread: it is at its place or failed when this returns.
+ */
+void sp_upload_whole(struct sp_pool *p, const struct sp_msg *m);
 /* A pipe is ready; on a file thread. key: the event's data. */
 void sp_upload_event(struct sp_pool *p, uint64_t key);
 

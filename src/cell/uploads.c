@@ -201,6 +201,17 @@ static void finish(struct sp_pool *p, struct rest rest)
     free(rest.data);
 }
 
+static void set_put(struct sp_put *put, const struct sp_msg *m)
+{
+    sp_put_init(put);
+    if (m->path.n > 0)
+        memcpy(put->path, m->path.p, m->path.n);
+    put->path[m->path.n] = '\0';
+    put->path_len = m->path.n;
+    put->flags = m->flags;
+    sp_terms_set(&put->terms, m);
+}
+
 static void run_upload(struct sp_work *work)
 {
     struct sp_upload *u = (struct sp_upload *)work; /* its first member */
@@ -211,6 +222,26 @@ static void run_upload(struct sp_work *work)
     struct rest rest = work_off(u);
     pthread_mutex_unlock(&p->lock);
     finish(p, rest);
+}
+
+void sp_upload_whole(struct sp_pool *p, const struct sp_msg *m)
+{
+    struct sp_put put;
+    struct sp_result *r = sp_result_new(m->id, SP_OP_DONE);
+    set_put(&put, m);
+    pthread_mutex_lock(&p->lock);
+    p->active++; /* the cell doesn't end in the midst of it */
+    pthread_mutex_unlock(&p->lock);
+    r->err = sp_put_whole(&p->space, &put, m->data.p, m->data.n, r);
+    if (r->err != SP_OK)
+        r->op = SP_OP_FAIL;
+    sp_outbox_post(p->out, r);
+    if (put.replaced >= 0)
+        close(put.replaced);
+    pthread_mutex_lock(&p->lock);
+    p->active--;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
 }
 
 void sp_upload_event(struct sp_pool *p, uint64_t key)
@@ -270,13 +301,7 @@ enum sp_err sp_upload_start(struct sp_pool *p, const struct sp_msg *m)
     struct sp_upload *u = place_of(p);
     bool twice = find(p, m->id) != NULL;
     if (u != NULL && !twice) {
-        sp_put_init(&u->put);
-        if (m->path.n > 0)
-            memcpy(u->put.path, m->path.p, m->path.n);
-        u->put.path[m->path.n] = '\0';
-        u->put.path_len = m->path.n;
-        u->put.flags = m->flags;
-        sp_terms_set(&u->put.terms, m);
+        set_put(&u->put, m);
         u->id = m->id;
         u->used = true;
         u->running = u->queued = u->eof = u->committed = false;

@@ -81,10 +81,10 @@ bool stage_start(enum sp_mode mode)
     stage.cell = stage.box ? 0 : stage_cell();
     if ((!stage.box && stage.cell == 0) || !healthy("the start"))
         return false;
-    /* Each workspace in use has a cell, and a socket to it; a cell that waits may come after this
-     * count. */
+    /* Each workspace in use has a cell, and two sockets to it; a cell that waits may come after
+     * this count. */
     if (stage.box)
-        return (stage.broker_files = stage_files(stage.broker) + STAGE_KEYS + 1) > 0;
+        return (stage.broker_files = stage_files(stage.broker) + 2 * STAGE_KEYS + 1) > 0;
     stage.broker_files = stage_files(stage.broker);
     stage.cell_files = stage_files(stage.cell);
     return true;

@@ -70,6 +70,76 @@ START_TEST(short_command)
 }
 END_TEST
 
+/* The file threads' own socket: given once, when an operation has ended; and what goes by it. */
+START_TEST(port)
+{
+    static const uint8_t fit[] = {SP_OP_OPEN, SP_OP_DELETE, SP_OP_USAGE, SP_OP_PUT};
+    static const uint8_t unfit[] = {SP_OP_EXEC, SP_OP_PUT, SP_OP_ARCHIVE};
+    struct sp_chan second;
+    b.ports = true;
+    front_op(SP_OP_OPEN, 1);
+    uint32_t c = asked(SP_OP_OPEN);
+    cell_op(SP_OP_FAIL, c);
+    failed(1, SP_E_NOT_FOUND);
+    ck_assert_int_eq(sp_chan_recv(&cell, &frame), 1);
+    ck_assert(sp_msg_decode(&got, frame.data, frame.len, frame.nfds));
+    ck_assert_uint_eq(got.op, SP_OP_PORT);
+    sp_chan_init(&second, sp_frame_take_fd(&frame, 0));
+    for (uint32_t i = 0; i < 4; i++) {
+        struct sp_msg m = make(fit[i], 10 + i);
+        m.flags = m.op == SP_OP_PUT ? SP_PUT_WHOLE : 0;
+        from_front(&m);
+        ck_assert(!next(&cell) && next(&second));
+        ck_assert_uint_eq(got.op, fit[i]);
+        cell_op(SP_OP_FAIL, got.id);
+        failed(10 + i, SP_E_NOT_FOUND);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        front_op(unfit[i], 20 + i);
+        c = asked(unfit[i]);
+        ck_assert(!next(&second));
+        cell_op(SP_OP_FAIL, c);
+        failed(20 + i, SP_E_NOT_FOUND);
+    }
+    sp_chan_close(&second); /* then all goes as before */
+    front_op(SP_OP_OPEN, 30);
+    c = asked(SP_OP_OPEN);
+    cell_op(SP_OP_FAIL, c);
+    failed(30, SP_E_NOT_FOUND);
+    quiet();
+    broker_cell_gone(&b, &S, true, SP_E_CELL_LOST, now);
+    ck_assert_int_eq(S.port.fd, -1);
+}
+END_TEST
+
+/* A full one is passed by. */
+START_TEST(port_is_full)
+{
+    struct sp_chan second;
+    uint32_t id = 1, by_port = 0;
+    b.ports = true;
+    front_op(SP_OP_OPEN, id);
+    cell_op(SP_OP_FAIL, asked(SP_OP_OPEN));
+    failed(id, SP_E_NOT_FOUND);
+    ck_assert_int_eq(sp_chan_recv(&cell, &frame), 1);
+    sp_chan_init(&second, sp_frame_take_fd(&frame, 0));
+    do {
+        ck_assert_uint_lt(id, BROKER_OPS_MAX);
+        front_op(SP_OP_OPEN, ++id);
+    } while (!next(&cell));
+    cell_op(SP_OP_FAIL, got.id);
+    failed(id, SP_E_NOT_FOUND);
+    for (; next(&second); by_port++) {
+        cell_op(SP_OP_FAIL, got.id);
+        failed(2 + by_port, SP_E_NOT_FOUND);
+    }
+    ck_assert_uint_eq(by_port, id - 2);
+    ck_assert_uint_eq(b.nops, 0);
+    quiet();
+    sp_chan_close(&second);
+}
+END_TEST
+
 START_TEST(queue)
 {
     uint32_t c = running(1);
@@ -247,6 +317,8 @@ int main(void)
     tcase_add_test(t, lifecycle);
     tcase_add_loop_test(t, short_command, 0, 4);
     tcase_add_test(t, queue);
+    tcase_add_test(t, port);
+    tcase_add_test(t, port_is_full);
     tcase_add_test(t, timeouts);
     tcase_add_test(t, never_starts);
     tcase_add_test(t, front_dies);

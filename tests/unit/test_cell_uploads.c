@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct stage s;
@@ -281,6 +282,100 @@ START_TEST(burst)
 }
 END_TEST
 
+/* The file threads' own socket; the test's end of it. */
+static void open_port(struct sp_chan *port)
+{
+    int p[2];
+    const struct sp_msg m = {.op = SP_OP_PORT};
+    ck_assert_int_eq(sp_frame_pair(p), 0);
+    ck_assert_int_eq(sp_msg_send(&s.chan, &m, &p[1], 1), 0);
+    sp_chan_init(port, p[0]);
+}
+
+static void by_port(struct sp_chan *port, uint8_t op, uint32_t id, const char *path, uint8_t flags)
+{
+    struct sp_msg m = {.op = op, .id = id, .flags = flags, .path = {path, strlen(path)}};
+    m.data = (struct sp_slice){"bytes", 5};
+    ck_assert_int_eq(sp_msg_send(port, &m, NULL, 0), 0);
+}
+
+START_TEST(port_serves)
+{
+    struct sp_chan port, again;
+    up();
+    open_port(&port);
+    open_port(&again); /* one is enough: it is closed */
+    by_port(&port, SP_OP_PUT, 1, "d/f", SP_PUT_WHOLE);
+    ck_assert_int_eq(stage_expect(&s, SP_OP_DONE, 1)->flags, SP_DONE_CREATED);
+    ck_assert_int_eq(size_of("d/f"), 5);
+    by_port(&port, SP_OP_PUT, 2, "d", SP_PUT_WHOLE);
+    stage_expect_fail(&s, 2, SP_E_IS_A_DIRECTORY);
+    by_port(&port, SP_OP_OPEN, 3, "d/f", SP_OPEN_WHOLE);
+    const struct sp_msg *m = stage_expect(&s, SP_OP_FILE, 3);
+    ck_assert(m->data.n == 5 && memcmp(m->data.p, "bytes", 5) == 0);
+    by_port(&port, SP_OP_USAGE, 4, "", 0);
+    ck_assert_uint_eq(stage_expect(&s, SP_OP_DONE, 4)->ino, 2);
+    by_port(&port, SP_OP_DELETE, 5, "d/f", SP_IF_NONE_MATCH); /* of none: nothing is unmet */
+    (void)stage_expect(&s, SP_OP_DONE, 5);
+    by_port(&port, SP_OP_DELETE, 6, "d/f", SP_IF_MATCH);
+    stage_expect_fail(&s, 6, SP_E_NOT_FOUND);
+    cancel(7, SP_CANCEL_GONE); /* it may come before what it is for */
+    by_port(&port, SP_OP_PUT, 7, "g", SP_PUT_WHOLE);
+    (void)stage_expect(&s, SP_OP_DONE, 7);
+    stage_path(&s, SP_OP_OPEN, 8, "none", 0); /* the other way stays open */
+    stage_expect_fail(&s, 8, SP_E_NOT_FOUND);
+    ck_assert_int_eq(sp_chan_recv(&again, &s.frame), -EPIPE);
+    sp_chan_close(&port);
+    sp_chan_close(&again);
+    stage_path(&s, SP_OP_OPEN, 9, "none", 0);
+    stage_expect_fail(&s, 9, SP_E_NOT_FOUND);
+    ck_assert_int_eq(stage_end(&s), 0);
+}
+END_TEST
+
+/* However many at once, each is answered once. */
+START_TEST(port_burst)
+{
+    struct sp_chan port;
+    bool seen[2001] = {false};
+    up();
+    open_port(&port);
+    for (uint32_t id = 1; id <= 2000; id++)
+        by_port(&port, id % 2 ? SP_OP_OPEN : SP_OP_USAGE, id, "none", 0);
+    for (unsigned answers = 0; answers < 2000;) {
+        ck_assert_int_eq(sp_chan_flush(&port), 0);
+        if (!stage_next(&s, 1))
+            continue;
+        ck_assert_int_eq(s.msg.op, SP_OP_FAIL);
+        ck_assert(s.msg.id <= 2000 && !seen[s.msg.id]);
+        ck_assert_uint_eq(s.msg.err, SP_E_NOT_FOUND);
+        seen[s.msg.id] = true;
+        answers++;
+    }
+    ck_assert_int_eq(stage_end(&s), 0);
+    sp_chan_close(&port);
+}
+END_TEST
+
+/* What isn't for there ends the cell. */
+START_TEST(port_breach)
+{
+    struct sp_chan port;
+    char byte = 1;
+    up();
+    open_port(&port);
+    if (_i == 0)
+        ck_assert_int_eq(sp_chan_send(&port, &byte, 1, NULL, 0), 0);
+    else
+        by_port(&port, _i == 1 ? SP_OP_ARCHIVE : SP_OP_PUT, 1, "d", 0);
+    int st = 0;
+    ck_assert_int_eq(waitpid(s.pid, &st, 0), s.pid);
+    ck_assert(WIFEXITED(st) && WEXITSTATUS(st) == 1);
+    sp_chan_close(&s.chan);
+    sp_chan_close(&port);
+}
+END_TEST
+
 /* Commands change the tree while files are put, read and removed. */
 START_TEST(beside_a_command)
 {
@@ -319,6 +414,9 @@ static int tests(void)
     tcase_add_test(t, no_space);
     tcase_add_test(t, files);
     tcase_add_test(t, burst);
+    tcase_add_test(t, port_serves);
+    tcase_add_test(t, port_burst);
+    tcase_add_loop_test(t, port_breach, 0, 3);
     tcase_add_test(t, beside_a_command);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

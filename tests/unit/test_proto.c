@@ -90,6 +90,7 @@ static const struct {
     {{.op = SP_OP_DUE, .id = 18, .size = 1800000000}, 0, 0, 0},
     {{.op = SP_OP_NAMED, .id = 19, .key = KEY, .uid = UINT32_MAX}, 0, 0, 0},
     {{.op = SP_OP_ADOPT, .key = KEY, .uid = 200000}, 2, 2, 0},
+    {{.op = SP_OP_PORT}, 1, 1, 0},
 };
 
 static void same(struct sp_slice x, struct sp_slice y)

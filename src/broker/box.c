@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define END_GRACE_MS 8000u
+#define SLOTS_FREE 8u /* of BROKER_SLOTS_MAX */
 
 void box_init(struct box *x, struct cells *c)
 {
@@ -164,19 +165,21 @@ static uint64_t slot_tick(struct box *x, struct slot *s, uint64_t now)
     return now + END_GRACE_MS;
 }
 
-/* Every slot is taken, and somebody may wait for one: the longest idle cell makes room. */
+/* Whoever comes when every slot is taken is refused. So few are kept free: the longest idle cell
+ * makes room for who may come next, before its time. */
 static void make_room(struct box *x, uint64_t now)
 {
     struct slot *idle = NULL;
-    for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
+    unsigned room = 0;
+    for (unsigned i = 0; i < BROKER_SLOTS_MAX && room < SLOTS_FREE; i++) {
         struct slot *s = &x->b->slot[i];
         if (!s->used || x->work[i].ending)
-            return;
-        if (s->nops == 0 && s->cell_up && !s->removing &&
-            (idle == NULL || s->idle_since < idle->idle_since))
+            room++;
+        else if (s->nops == 0 && s->cell_up && !s->removing &&
+                 (idle == NULL || s->idle_since < idle->idle_since))
             idle = s;
     }
-    if (idle != NULL) {
+    if (idle != NULL && room < SLOTS_FREE) {
         box_touch(x, idle);
         box_end_cell(x, idle, now);
     }

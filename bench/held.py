@@ -27,7 +27,7 @@ def main():
                                                  env={"SALLYPORT_HELD_SHELL": held, "SANDBOX_SHELL": shell}))
                 print(f"{shell}: `true` {rounds} times, {pause} ms apart; then without pauses", flush=True)
                 subprocess.run([layers.ROOT / "build/bench/bench-held", shell, rounds, pause,
-                                *(str(d.port) for d in daemons)], check=True)
+                                *(str(d.port) for d in daemons)], check=True, env=layers.ENV)
             finally:
                 for d in daemons:
                     d.stop()

@@ -45,7 +45,7 @@ def main():
         print(f"{count} new identities, {pause * 1000:.0f} ms apart, `true` by /bin/sh, microseconds")
         print(f"{'':28} {'p50':>8} {'p95':>8} {'/ bare spawn':>14}")
         first, second, bare = measure(box, count, pause)
-        for name, times in (("first command", first), ("second command", second), ("bare spawn, by Python", bare)):
+        for name, times in (("first command", first), ("second command", second), ("bare spawn", bare)):
             p95 = statistics.quantiles(times, n=20)[18]
             ratio = statistics.median(t / b for t, b in zip(times, bare))
             print(f"{name:28} {statistics.median(times):8.0f} {p95:8.0f} {ratio:14.2f}")

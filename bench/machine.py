@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from layers import KEY, ROOT, Daemon
+from layers import ENV, KEY, ROOT, Daemon
 
 PEER = ROOT / "build/bench-peer"
 SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
@@ -40,7 +40,7 @@ class Peer:
         subprocess.run(["go", "build", "-o", PEER, "."], cwd=ROOT / "bench/peer-go", check=True)
         self.folder = f"{base}/peer"
         os.mkdir(self.folder)
-        self.p = subprocess.Popen([PEER, self.folder, SHELL], stdout=subprocess.PIPE, text=True)
+        self.p = subprocess.Popen([PEER, self.folder, SHELL], stdout=subprocess.PIPE, text=True, env=ENV)
         self.port = int(self.p.stdout.readline())
 
     def stop(self):

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 
+from layers import ENV
 from machine import SHELL, Box, get, memory, pss, request
 
 BIG = 200 << 20
@@ -40,7 +41,7 @@ def events(seat, peer, rounds):
         return lambda: request(port, "POST", "/execute", body, ["Accept: text/event-stream"], drop=True)
 
     def bare():
-        subprocess.run([SHELL, "-c", "seq 100000"], stdout=subprocess.PIPE, check=True)
+        subprocess.run([SHELL, "-c", "seq 100000"], stdout=subprocess.PIPE, check=True, env=ENV)
     return in_turn("events-100000-lines", {"ours": ask(seat.port), "peer": ask(peer.port), "bare": bare}, rounds)
 
 

@@ -16,7 +16,7 @@ import time
 
 import identity
 import rows
-from layers import KEY, ROOT, spawn
+from layers import ENV, KEY, ROOT, spawn
 from machine import SHELL, Box, Peer, Seat, memory
 
 GOALS = {  # of the ratio to bare at p50, or (p50, p95)
@@ -48,7 +48,7 @@ def seat_rows(base, peer, args):
     try:
         idle = memory(seat.p.pid)
         run = subprocess.run([ROOT / "build/bench/bench", str(seat.port), seat.folder, str(peer.port), peer.folder, SHELL,
-                              str(args.rounds), "1024" if args.long else "32"], check=True, stdout=subprocess.PIPE, text=True)
+                              str(args.rounds), "1024" if args.long else "32"], check=True, stdout=subprocess.PIPE, text=True, env=ENV)
         out += [(r.split()[0], [float(x) for x in r.split()[1:]]) for r in run.stdout.splitlines()]
         few = max(5, args.rounds // 20)
         out.append(rows.events(seat, peer, few))
@@ -78,7 +78,7 @@ def box_rows(base, peer, args):
         out.append(("identity-second-call", {"ours": second, "bare": bare}))
         for n in (1, 4, 16, 64):
             run = subprocess.run([ROOT / "build/bench/bench-many", str(box.port), str(peer.port), SHELL, KEY, str(n),
-                                  "9" if args.long else "5"], check=True, stdout=subprocess.PIPE, text=True)
+                                  "9" if args.long else "5"], check=True, stdout=subprocess.PIPE, text=True, env=ENV)
             ours, go, limit = (float(x) for x in run.stdout.split()[1:])
             rates.append(f"| {n} | {ours:.0f} | {go:.0f} | {limit:.0f} | {ours / limit:.2f} | {'0.90' if n == 16 else ''} | {ours / go:.2f} |")
         out.append(rows.archive(box, base, 5))

@@ -79,7 +79,7 @@ void sp_port_serve(struct sp_pool *p, unsigned number)
             sp_log(SP_LOG_ERROR, "the broker sent the file threads no message");
             _exit(1);
         }
-        if (ioctl(port.fd, FIONREAD, &more) == 0 && more > 0)
+        if (ioctl(port.fd, FIONREAD, &more) != 0 || more > 0) /* not every kernel tells */
             sp_pool_wake(p);
         handle(p, &m);
     }

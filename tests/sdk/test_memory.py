@@ -1,6 +1,7 @@
 """A large file through each client, both ways, as a stream: what memory it takes, and under 16 MiB more in the
-daemon. 256 MiB; SALLYPORT_TEST_LARGE=1 makes it 1 GiB, -s prints the figures. The largest bound on what a client takes
-over its runtime is half of the 64 MiB that it may have; Node by itself has 42, most of it the file it runs from."""
+daemon. 256 MiB; SALLYPORT_TEST_LARGE=1 makes it 1 GiB, -s prints the figures. A client has under 64 MiB in all, its
+runtime's among them. Node 20 of nodejs.org has 46 by itself; Debian's 18, a shared library with 7 MiB of relocations, has
+53 and isn't held to it."""
 import os
 
 import pytest
@@ -9,7 +10,8 @@ from harness import procs
 
 SIZE = (1 << 30) if os.environ.get("SALLYPORT_TEST_LARGE") else 256 << 20
 MIB = 1 << 10  # of KiB
-OVER = {"python": 16, "go": 16, "node": 32}
+OVER = {"python": 16, "go": 16, "node": 24}
+ALL = 64
 
 BOX_ENV = {"RUNBOX_QUOTA": "4GiB", "RUNBOX_MAX_UPLOAD": "2GiB"}
 
@@ -35,7 +37,7 @@ class Watch:
         print(f"{self.client.language} {what}: {SIZE >> 20} MiB with {self.runtime} + {used - self.runtime} KiB; "
               f"the daemon grew by {grown} KiB")
         assert used - self.runtime < OVER[self.client.language] * MIB
-        assert used < 80 * MIB
+        assert used < ALL * MIB or self.runtime > 50 * MIB
         assert grown < 16 * MIB
 
 

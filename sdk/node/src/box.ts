@@ -1,4 +1,5 @@
 /** The box's client: one daemon, many identities, each with a workspace of its own. */
+import type { IncomingMessage } from "node:http";
 import type { Readable, Writable } from "node:stream";
 
 import { ApiError, RunboxError, TransportError } from "./errors.js";
@@ -90,18 +91,21 @@ export class Workspace extends Sandbox {
 
   /** A folder as a pax tar, made while it is read. Destroy it to leave early. */
   async archive(path = "", options: CallOptions = {}): Promise<Readable> {
-    const { signal } = options;
+    return toBody(await this.tar(path, options.signal), options.signal);
+  }
+
+  private async tar(path: string, signal: AbortSignal | undefined): Promise<IncomingMessage> {
     const res = await this.ask({ method: "GET", path: `/v1/archive?path=${percent(path)}`, signal });
     if (!isType(res, "application/x-tar")) {
       res.destroy();
       throw new TransportError("The answer is no archive.");
     }
-    return toBody(res, signal);
+    return res;
   }
 
   /** Writes a folder's tar into `sink` as it comes, and ends it; resolves with how many bytes. */
   async downloadArchive(path: string, sink: Writable, options: CallOptions = {}): Promise<number> {
-    return copy(await this.archive(path, options), sink, options.signal);
+    return copy(toBody(await this.tar(path, options.signal), options.signal), sink, options.signal);
   }
 
   /** What the workspace takes, and may take. */

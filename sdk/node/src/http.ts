@@ -3,7 +3,7 @@
  * there is nothing to retry: the server may close an idle one at any time.
  */
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
-import { type Socket, connect, isIP } from "node:net";
+import { type IpcNetConnectOpts, type Socket, type TcpNetConnectOpts, connect, isIP } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import type * as TLS from "node:tls";
 
@@ -15,13 +15,15 @@ const ERROR_MAX = 1 << 16;
 const EXPECT_OVER = 1 << 20;
 const EXPECT_MS = 5000;
 const YOUNG = 1 << 16;
+const READ = 1 << 16;
 
 /**
  * Tells V8 that a buffer went by. It looks for those that nobody holds any more when its own young heap is full,
  * or at 32 MiB of them, and a stream leaves nearly nothing on that heap: as much garbage there as a buffer has
- * bytes makes it look after some 2 MiB. tests/sdk/test_memory.py holds us to what comes of it.
+ * bytes makes it look after some 2 MiB; more keeps less, up to twice as much, and costs time. tests/sdk/test_memory.py
+ * holds us to what comes of it.
  */
-export function passed(bytes: number): void {
+function passed(bytes: number): void {
   for (; bytes > 0; bytes -= YOUNG) new Array<number>(Math.min(bytes, YOUNG) >> 3).fill(0);
 }
 
@@ -65,22 +67,50 @@ export interface Ask {
 }
 
 /**
+ * Reads into one buffer instead of a new one for each piece, which halves what V8 has to look for: node:http copies
+ * what it is given.
+ */
+function reading(to: TcpNetConnectOpts | IpcNetConnectOpts, buffer: Buffer): Socket {
+  const callback = (n: number): boolean => {
+    passed(1.5 * n);
+    return socket.emit("data", buffer.subarray(0, n));
+  };
+  const socket: Socket = connect({ ...to, onread: { buffer, callback } });
+  return socket;
+}
+
+/**
  * A connection of its own. node:http writes a head as UTF-8 or as Latin-1, by what else it has to write; ours
  * hold bytes as Latin-1 characters. All other strings it writes are ASCII, as bodies are given as bytes.
  */
-function open({ ca, host = "localhost", port = 80, socketPath }: Target, tls: typeof TLS | undefined): Socket {
+function open(target: Target, tls: typeof TLS | undefined, into: Buffer): Socket {
+  const { ca, host = "localhost", port = 80, socketPath } = target;
   const to = socketPath === undefined ? { host, port } : { path: socketPath };
   const name = isIP(host) !== 0 ? {} : { servername: host };
   const socket =
     tls !== undefined
       ? tls.connect({ ...to, ...name, ...(ca === undefined ? {} : { ca }), ALPNProtocols: ["http/1.1"] })
-      : connect(to);
+      : reading(to, into);
+  if (tls !== undefined) {
+    socket.on("data", (piece: Buffer) => {
+      passed(2 * piece.length); // and its copy
+    });
+  }
   const write = socket.write.bind(socket) as (data: unknown, encoding?: unknown, done?: unknown) => boolean;
   socket.write = (data: unknown, encoding?: unknown, done?: unknown): boolean => {
     const ready = typeof encoding === "function" ? encoding : done;
     return write(data, typeof data === "string" ? "latin1" : "buffer", ready);
   };
   return socket;
+}
+
+/** A node:http that didn't copy what it is given would have it overwritten: see reading(). */
+function keep(res: IncomingMessage, into: Buffer): void {
+  const push = res.push.bind(res);
+  res.push = (piece: unknown, encoding?: BufferEncoding): boolean => {
+    const lent = piece instanceof Uint8Array && piece.buffer === into.buffer;
+    return push(lent ? Buffer.from(piece) : piece, encoding);
+  };
 }
 
 function isAbort(signal: AbortSignal | undefined): boolean {
@@ -125,7 +155,7 @@ async function sendBody(req: ClientRequest, body: Source, size: number | undefin
     if (sent > BLOCK) await turn();
     // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition
     if (answered || req.destroyed || req.errored) return;
-    passed(piece.length);
+    passed(1.5 * piece.length);
     if (!req.write(piece)) {
       await new Promise<void>((resolve) => {
         const done = (): void => {
@@ -162,10 +192,11 @@ async function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
       return;
     }
     const { host, port } = target;
+    const into = Buffer.allocUnsafeSlow(READ);
     const req = request({
       host: host ?? "localhost",
       port: port ?? 80,
-      createConnection: () => open(target, tls),
+      createConnection: () => open(target, tls, into),
       method: ask.method,
       path: ask.path,
       headers,
@@ -176,7 +207,10 @@ async function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
       req.destroy();
     };
     req.on("error", fail); // after the answer it changes nothing
-    req.on("response", resolve);
+    req.on("response", (res) => {
+      keep(res, into);
+      resolve(res);
+    });
     if (expects) {
       let begun = false;
       const begin = (): void => {

@@ -13,7 +13,6 @@ import {
   isType,
   number,
   parseObject,
-  passed,
   readAll,
   send,
   text,
@@ -58,15 +57,43 @@ export async function readObject(res: IncomingMessage, signal: AbortSignal | und
   return parseObject((await readAll(res, signal)).toString("utf8"));
 }
 
-/** The answer's bytes; a failure is told in our words. */
-async function* told(res: IncomingMessage, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
-  try {
-    for await (const piece of res as AsyncIterable<Buffer>) {
-      passed(2 * piece.length); // node:http has copied it
-      yield piece;
-    }
-  } catch (err) {
-    throw translate(err, signal);
+/**
+ * The answer's bytes; a failure is told in our words, and only to who reads. A piece goes through by an event: an
+ * iterator here and another in Readable.from cost as much again as all the rest of a download.
+ */
+class Body extends Readable {
+  bytes = 0;
+  #wanted = false;
+  #failed: Error | undefined;
+
+  constructor(
+    private readonly res: IncomingMessage,
+    signal: AbortSignal | undefined,
+  ) {
+    super({ highWaterMark: 1 << 16 });
+    const fail = (err?: Error): void => {
+      if (res.readableEnded) return;
+      this.#failed ??= translate(err ?? new Error("it ended early"), signal);
+      if (this.#wanted) this.destroy(this.#failed);
+    };
+    res.pause(); // until somebody reads
+    res.on("data", (piece: Buffer) => {
+      this.bytes += piece.length;
+      this.#wanted = this.push(piece);
+      if (!this.#wanted) res.pause();
+    });
+    res.on("end", () => this.push(null)).on("error", fail).on("close", fail);
+  }
+
+  override _read(): void {
+    this.#wanted = true;
+    if (this.#failed !== undefined) this.destroy(this.#failed);
+    else this.res.resume();
+  }
+
+  override _destroy(err: Error | null, done: (err?: Error | null) => void): void {
+    this.res.destroy();
+    done(err);
   }
 }
 
@@ -107,29 +134,18 @@ export abstract class Remote {
 }
 
 /** Bytes as they come. A failure is told in our words; destroying it drops the connection. */
-export function toBody(res: IncomingMessage, signal: AbortSignal | undefined): Readable {
-  const body = Readable.from(told(res, signal), { objectMode: false, highWaterMark: 1 << 16 });
-  body.once("close", () => res.destroy()); // also where nobody read
-  return body;
+export function toBody(res: IncomingMessage, signal: AbortSignal | undefined): Body {
+  return new Body(res, signal);
 }
 
 /** Writes all of it; returns how many bytes that were. The sink is ended. */
-export async function copy(body: Readable, sink: Writable, signal: AbortSignal | undefined): Promise<number> {
-  let count = 0;
-  async function* counted(): AsyncGenerator<Buffer> {
-    for await (const piece of body as AsyncIterable<Buffer>) {
-      count += piece.length;
-      yield piece;
-    }
-  }
+export async function copy(body: Body, sink: Writable, signal: AbortSignal | undefined): Promise<number> {
   try {
-    await pipeline(counted, sink, signal === undefined ? {} : { signal });
+    await pipeline(body, sink, signal === undefined ? {} : { signal });
   } catch (err) {
     throw signal?.aborted === true ? translate(err, signal) : err;
-  } finally {
-    body.destroy();
   }
-  return count;
+  return body.bytes;
 }
 
 /** One workspace: a Seat, or a Workspace of a Box. */
@@ -206,7 +222,7 @@ export abstract class Sandbox extends Remote {
 
   /** Writes a file's bytes into `sink` as they come, and ends it; resolves with how many. */
   async download(path: string, sink: Writable, options: RangeOptions = {}): Promise<number> {
-    return copy(await this.open(path, options), sink, options.signal);
+    return copy(toBody(await this.get(path, options), options.signal), sink, options.signal);
   }
 
   private async get(path: string, options: RangeOptions): Promise<IncomingMessage> {

@@ -18,7 +18,7 @@ BROKEN = {
 }
 
 
-class Strict(yaml.SafeLoader):
+class Strict(yaml.CSafeLoader):
     def construct_mapping(self, node, deep=False):
         keys = [self.construct_object(k, deep=True) for k, _ in node.value]
         assert len(keys) == len(set(keys)), f"a key twice: {node.start_mark}"

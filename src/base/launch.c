@@ -79,7 +79,7 @@ static int place(const struct launch *l, int *exec_fd)
 NO_SANITIZE static int keep_caps(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
+    struct __user_cap_data_struct data[2] = {0};
     if (syscall(SYS_capget, &head, data) != 0)
         return errno;
     for (int i = 0; i < 2; i++)

@@ -281,7 +281,7 @@ NO_SANITIZE static int child_shares(void *arg)
  * so under emulators that make a fork of it, nor on kernels before 5.9. */
 static bool can_park(struct sp_spawner *s)
 {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(SP_VALGRIND)
     return false; /* it can't see that a child of another process synchronises with us */
 #endif
     struct shared t = {.fd = eventfd(0, EFD_CLOEXEC)};

@@ -55,7 +55,7 @@ int view_new_root(struct sp_view_error *e, int *fd)
 {
     static const char *const options[] = {"size", "1m", "nr_inodes", "4096", "mode", "755", NULL};
     /* Nothing that is mounted here later shows elsewhere, and the other way round. */
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+    if (mount(NULL, "/", "none", MS_REC | MS_PRIVATE, NULL) != 0)
         return view_fail(e, -errno, "making mounts private", "/");
     *fd = make_fs("tmpfs", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, options);
     if (*fd < 0)

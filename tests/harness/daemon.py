@@ -11,10 +11,11 @@ import tempfile
 from . import launchers, names, places, procs
 from .http import Closed, Conn, quote
 
-START_WAIT = 20.0
+START_WAIT = 20.0 * places.HERE.slow
 STOP_WAIT = 60.0
 LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:([0-9]+)")
-SANITIZER = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|Sanitizer:DEADLYSIGNAL|AddressSanitizer")
+SANITIZER = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|Sanitizer:DEADLYSIGNAL|AddressSanitizer"
+                       r"|(?m:^==\d+== (?!could not unlink)\w)")
 PIDS_MAX = 1500
 
 

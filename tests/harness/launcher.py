@@ -148,7 +148,8 @@ def become_daemon(spec):
         os.setgroups([])
         os.setresgid(spec["uid"], spec["uid"], spec["uid"])
         os.setresuid(spec["uid"], spec["uid"], spec["uid"])
-    os.execve(spec["binary"], [spec["binary"], *spec["args"]], env)
+    argv = [*spec.get("under", ()), spec["binary"], *spec["args"]]
+    os.execve(argv[0], argv, env)
 
 
 def own_proc():

@@ -21,6 +21,7 @@ class Place:
     caps: tuple = ()
     accept: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
+    slow: float = 1.0  # how many times as long things may take
     needs: tuple = ()  # layers that it can't be started without
     every_layer: bool = False  # it has them all, when commands have a user of their own
 
@@ -35,6 +36,9 @@ PLACES = {
     "podman-six-caps": Place(ROOT_PLANS, box="podman", caps=SIX),
     # Its kernel gives orphans to the first process alone: commands need a user of their own.
     "gvisor": Place(("root-uid1000",), box="gvisor", accept=("view", "landlock", "signal-scope"), env={"SALLYPORT_USER": f"{names.USER}:{names.USER}"}, needs=("uid",)),
+    # The real daemon under memcheck, built for it: see run_valgrind in dev. It knows no call of these layers.
+    "valgrind": Place(("root-uid1000",), {"under": os.environ.get("SALLYPORT_TEST_UNDER", "").split()},
+                      accept=("seccomp", "landlock", "view"), slow=6.0),
 }
 NAME = os.environ.get("SALLYPORT_TEST_PLACE") or "root"
 if NAME not in PLACES:

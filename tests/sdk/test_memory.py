@@ -1,7 +1,7 @@
 """A large file through each client, both ways, as a stream: what memory it takes, and under 16 MiB more in the
 daemon. 256 MiB; SALLYPORT_TEST_LARGE=1 makes it 1 GiB, -s prints the figures. A client has under 64 MiB in all, its
-runtime's among them. Node 20 of nodejs.org has 46 by itself; Debian's 18, a shared library with 7 MiB of relocations, has
-53 and isn't held to it."""
+runtime's among them. Node 20 of nodejs.org has 46 by itself; Debian's 18, a shared library with 7 MiB of relocations,
+has 53 and isn't held to it."""
 import os
 
 import pytest

@@ -28,8 +28,7 @@ def python(script):
     wanted = FOLDER / "requirements.txt"
 
     def make(folder):
-        tools.run("/usr/bin/python3", "-m", "venv", folder)
-        tools.run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", wanted, wheel)
+        tools.install("/usr/bin/python3", folder, "--no-deps", "-r", wanted, wheel)
     return [tools.once("forward-python", [wanted, wheel], make) / "bin/python", FOLDER / script]
 
 

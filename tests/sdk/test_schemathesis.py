@@ -22,7 +22,8 @@ def run(seat, document, operations, *args):
                     "run", document, "--url", f"http://127.0.0.1:{seat.port}", "--seed", SEED,
                     "--generation-database", "none", "--workers", 1, "--continue-on-failure",
                     "--output-truncate", "true", "--no-color", "--suppress-health-check", "all", *args,
-                    cwd=tools.OUT)  # it likes to leave things where it stands
+                    cwd=tools.OUT,  # it likes to leave things where it stands
+                    env={"PYTHONDONTWRITEBYTECODE": ""})  # of what it is made of, only what runs is compiled
     assert f"Tested: {operations}" in out, out[-3000:]
     assert seat.request("GET", "/healthz").status == 200
     seat.wait_no_strangers()

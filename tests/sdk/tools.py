@@ -47,13 +47,19 @@ def once(name, inputs, make):
     return folder
 
 
+def install(python, folder, *what):
+    """An environment of that Python's, filled by Debian's pip: one of its own would take 8 s of a processor to make."""
+    run(python, "-m", "venv", "--without-pip", folder)
+    run("/usr/bin/python3", "-m", "pip", "--python", folder / "bin/python", "install", "-q",
+        "--disable-pip-version-check", *what)
+
+
 def venv():
     """bin/ of an environment with what requirements.txt pins."""
     wanted = HERE / "requirements.txt"
 
     def make(folder):
-        run("/usr/bin/python3", "-m", "venv", folder)
-        run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", wanted)
+        install("/usr/bin/python3", folder, "--no-deps", "--no-compile", "-r", wanted)
     return once("venv", [wanted], make) / "bin"
 
 
@@ -61,6 +67,5 @@ def fresh_venv(name, *wheels):
     """bin/ of an empty environment with these files installed and no network asked."""
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
-    run(os.environ.get("SALLYPORT_SDK_PYTHON", PYTHON), "-m", "venv", folder)
-    run(folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", *wheels)
+    install(os.environ.get("SALLYPORT_SDK_PYTHON", PYTHON), folder, "--no-index", *wheels)
     return folder / "bin"

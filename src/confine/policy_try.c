@@ -1,6 +1,6 @@
 /* policy_try.c: runs a finished filter against the policy that it was made of, call by call. The
- * kernel checks that a program is one, not what it says; and libseccomp (2.5) may leave parts out
- * when it runs out of memory, without a word. Trusts the parsed policy; the program is suspect. */
+ * kernel checks that a program is one, not what it says. Trusts the parsed policy; the program is
+ * suspect. */
 #include "policy.h"
 
 #include <errno.h>
@@ -100,9 +100,9 @@ static bool same(const struct sp_policy *p, uint32_t known, const struct sock_fi
     return run(f, n, d, &got) && got == want(p, known, d);
 }
 
-static void with_values(struct seccomp_data *d, const struct sp_rule *r, int off)
+static void with_values(struct seccomp_data *d, const struct sp_rule *r, int off, int others)
 {
-    memset(d->args, 0, sizeof d->args);
+    memset(d->args, others, sizeof d->args);
     d->nr = r->nr;
     for (uint32_t k = 0; k < r->nconds; k++)
         d->args[r->conds[k].arg] = r->conds[k].value + (uint64_t)(int64_t)off;
@@ -126,7 +126,10 @@ int sp_policy_try(const struct sp_policy *p, uint32_t arch, uint32_t known,
             return -EBADMSG;
     for (size_t i = 0; i < p->nrules; i++)
         for (int off = -1; off <= 1; off++) { /* the values that rules ask for, and beside them */
-            with_values(&d, &p->rules[i], off);
+            with_values(&d, &p->rules[i], off, 0);
+            if (!same(p, known, f, n, &d))
+                return -EBADMSG;
+            with_values(&d, &p->rules[i], off, 0xff);
             if (!same(p, known, f, n, &d))
                 return -EBADMSG;
         }

@@ -55,8 +55,7 @@ static int build_filters(const struct sp_plan *plan, const char *policy, size_t 
         (void)snprintf(err, errlen, "a built-in policy is wrong at line %d: %s.", e.line, e.text);
     else if (fd == -EBADMSG)
         (void)snprintf(err, errlen,
-                       "can't build the filters: one doesn't do what its policy says; "
-                       "libseccomp may have run out of memory.");
+                       "can't build the filters: one doesn't do what its policy says.");
     else
         (void)refuse(err, errlen, "can't build the filters", fd);
     return -1;

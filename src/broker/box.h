@@ -60,6 +60,9 @@ void box_removed(struct box *x, struct slot *s, enum sp_err e, uint64_t now);
 /* Makes it, for its user alone, where it isn't there yet. The descriptor or -errno. */
 int box_home_open(const struct box *x, const struct slot *s);
 int box_home_remove(const struct slot *s); /* it is empty, or gone. 0 or -errno */
+/* Of a key that is nobody's: if its user has a folder all the same, as a loss of power took the row
+ * that told whose it was, that gets this key's name. 0 or -errno. */
+int box_home_claim(const struct box *x, const struct slot *s);
 /* Starts a cell of the slot's user. 0 or -errno. */
 int box_start_cell(struct box *x, struct slot *s, bool purge, uint64_t now);
 /* Asks the slot's cell to end by itself. */

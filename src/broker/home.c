@@ -5,8 +5,11 @@
 #include "sallyport/fsuser.h"
 #include "sallyport/sha256.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +52,37 @@ int box_home_open(const struct box *x, const struct slot *s)
         fd = openat(SP_FD_EXTRA, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     r = fd < 0 ? -errno : fd;
     sp_fs_user((uid_t)-1);
+    return r;
+}
+
+/* The name, in d, of a folder that belongs to the user and isn't called so; NULL: none. */
+static const char *other_home(DIR *d, uid_t uid, const char *name)
+{
+    const struct dirent *e;
+    struct stat st;
+    while ((e = readdir(d)) != NULL)
+        if (e->d_name[0] != '.' && strcmp(e->d_name, name) != 0 &&
+            fstatat(SP_FD_EXTRA, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == uid)
+            return e->d_name;
+    return NULL;
+}
+
+int box_home_claim(const struct box *x, const struct slot *s)
+{
+    char name[2 * SP_KEY_LEN + 1];
+    sp_hex(s->key, SP_KEY_LEN, name);
+    int r = 0, fd = openat(SP_FD_EXTRA, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (d == NULL) {
+        r = -errno;
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    const char *other = other_home(d, x->work[s - x->b->slot].uid, name);
+    if (other != NULL && renameat2(SP_FD_EXTRA, other, SP_FD_EXTRA, name, RENAME_NOREPLACE) != 0)
+        r = -errno;
+    closedir(d);
     return r;
 }
 

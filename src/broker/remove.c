@@ -6,6 +6,7 @@
 #include "sallyport/log.h"
 #include "sallyport/sha256.h"
 #include "sallyport/uids.h"
+#include "sallyport/unnamed.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -65,6 +66,16 @@ static uint64_t purged(struct box *x, struct slot *s, uint64_t now)
     return box_ask(x, s, SP_OP_FREED, BOX_FREEING, now);
 }
 
+static bool claimed(const struct box *x, const struct slot *s)
+{
+    int r = 0;
+    if (sp_is_unnamed(s->key, x->work[s - x->b->slot].uid))
+        r = box_home_claim(x, s);
+    if (r != 0)
+        sp_log(SP_LOG_ERROR, "can't look for what a user id has: %s", strerror(-r));
+    return r == 0;
+}
+
 uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
 {
     struct box_work *w = box_work(x, s);
@@ -79,7 +90,7 @@ uint64_t box_remove_tick(struct box *x, struct slot *s, uint64_t now)
         }
         return box_ask(x, s, SP_OP_RETIRE, BOX_RETIRING, now);
     case BOX_RETIRED:
-        if (box_start_cell(x, s, true, now) == 0)
+        if (claimed(x, s) && box_start_cell(x, s, true, now) == 0)
             w->step = BOX_PURGING;
         else
             box_removed(x, s, SP_E_OVERLOADED, now);

@@ -244,6 +244,8 @@ int sp_view_begin(const struct sp_config *c, int *root, struct sp_view_error *e)
     int r = view_new_root(e, &v.root);
     if (r == 0)
         r = build(&v);
+    if (r == 0 && c->mode == SP_MODE_BOX && c->cell_name[0] == '\0')
+        r = view_make(&v, c->workspace); /* whoever comes has its workspace in there */
     if (r == 0)
         r = view_pivot(e, v.root);
     umask(mask);

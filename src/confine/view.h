@@ -28,6 +28,8 @@ int view_new_root(struct sp_view_error *e, int *fd);
 /* What is at path in the old root, with all mounts below, at the same path in the new one: a link
  * is made anew; what isn't there is nothing. attr: MOUNT_ATTR_* added to all of it. */
 int view_bind(struct view *v, const char *path, uint64_t attr);
+/* A folder at path in the new root. */
+int view_make(struct view *v, const char *path);
 /* Moves a detached tree to path in the new root. */
 int view_attach(struct view *v, int tree, const char *path, bool is_dir);
 /* Hides path in the new root, if it is there: a file behind an empty one, a folder too. */

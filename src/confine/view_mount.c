@@ -90,13 +90,16 @@ static bool component(const char **path, char name[256])
 
 static int step_into(const struct view *v, int dir, const char *name, bool last_file)
 {
-    /* It may be there, or in a read-only part: opening it tells. */
-    if (last_file)
-        (void)mknodat(dir, name, S_IFREG | 0444, 0);
-    else
-        (void)mkdirat(dir, name, 0755);
     int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC | (last_file ? 0 : O_DIRECTORY);
     int fd = openat(dir, name, flags), err = errno;
+    if (fd < 0 && err == ENOENT) { /* in a read-only part it stays so */
+        if (last_file)
+            (void)mknodat(dir, name, S_IFREG | 0444, 0);
+        else
+            (void)mkdirat(dir, name, 0755);
+        fd = openat(dir, name, flags);
+        err = errno;
+    }
     if (fd < 0 && err == EACCES) { /* we have no right of root's over files: it may be the user's */
         view_as_user(v, true);
         fd = openat(dir, name, flags);
@@ -122,6 +125,15 @@ static int place(const struct view *v, const char *path, bool is_dir)
         at = next;
     }
     return at;
+}
+
+int view_make(struct view *v, const char *path)
+{
+    int at = place(v, path, true);
+    if (at < 0)
+        return view_fail(v->e, at, "making the place of", path);
+    close(at);
+    return 0;
 }
 
 int view_attach(struct view *v, int tree, const char *path, bool is_dir)

@@ -16,6 +16,7 @@
 #define FRONT_LAST_WORDS_MS 2000u
 #define KILLED_FRONT_MS 3000u
 #define BROKER_END_MS 8000u /* it gives its cell 5 s */
+#define REGISTRY_END_MS 3000u
 #define BROKER_NEWS_MS 200u /* for the end that a front reports to be seen here */
 
 static void tell_death(const struct child *c)
@@ -71,6 +72,10 @@ static void end_all(struct super *s)
         sp_chan_close(&s->broker.chan); /* its sign to end the cell, and itself */
         (void)await_end(s, &s->broker, main_now_ms() + BROKER_END_MS, ~0u);
         end_child(s, &s->broker);
+    }
+    if (s->registry.pid > 0) { /* it gives back the ids that it holds for nobody */
+        sp_chan_close(&s->registry.chan);
+        (void)await_end(s, &s->registry, main_now_ms() + REGISTRY_END_MS, ~0u);
     }
     end_child(s, &s->registry);
     sweep_all(s);

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SETTLE_AGAIN_MS 5000
+
 static struct store store;
 static struct sp_chan main_chan, broker;
 static struct sp_frame frame;
@@ -103,14 +105,37 @@ static bool on_broker(void)
     }
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Nobody asks: the disk's turn. False: it is over. */
+static bool settle(int64_t *next)
+{
+    enum sp_err e = store_settle(&store, (int64_t)time(NULL));
+    if (e != SP_OK || store_unsettled(&store)) /* logged, or the pool is empty */
+        *next = now_ms() + SETTLE_AGAIN_MS;
+    return !store.stuck;
+}
+
 static void serve(void)
 {
+    int64_t next = 0;
     for (;;) {
         struct pollfd p[] = {{.fd = main_chan.fd, .events = POLLIN},
                              {.fd = broker.fd, .events = POLLIN}};
+        int64_t wait = -1;
+        if (store_unsettled(&store) && (wait = next - now_ms()) < 0)
+            wait = 0;
         if (sp_chan_pending(&broker))
             p[1].events |= POLLOUT;
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        int n = poll(p, 2, (int)wait);
+        if (n < 0 && errno != EINTR)
+            return;
+        if (n == 0 && !settle(&next))
             return;
         if (p[0].revents != 0) /* main has nothing to say to us: it is gone */
             return;
@@ -146,6 +171,7 @@ int sp_registry_main(void)
     if (sp_msg_send(&main_chan, &up, NULL, 0) != 0)
         return 1;
     serve();
+    store_release(&store, (int64_t)time(NULL));
     store_close(&store);
     return 0;
 }

@@ -1,18 +1,26 @@
-/* store.c: the registry's SQLite database. WAL with full synchronisation: what was answered is on
- * disk, so that an id that somebody's files belong to is never given to somebody else. Every
- * change is one statement or one immediate transaction: killed at any instant, the file holds all
- * of it or nothing. Trusts its caller's keys to have their length. */
+/* store.c: the registry's SQLite database. WAL with full synchronisation, so that an id that
+ * somebody's files belong to is never given to somebody else. Every change is one statement or one
+ * immediate transaction: killed at any instant, the file holds all of it or nothing. Trusts its
+ * caller's keys to have their length.
+ *
+ * A new identity doesn't wait for the disk: some ids are held, as rows of nobody's that are on
+ * their way out. Whose one is given to is written to the file at once, to the disk right after the
+ * answer. A loss of power between the two leaves the row as it was, and that is one of an id that
+ * somebody may have used: like each that is found so at the start it is removed, with all that the
+ * id has, before it is free. */
 #include "store.h"
 
 #include "sallyport/log.h"
+#include "sallyport/unnamed.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEMA_VERSION 1
 #define BUSY_MS 5000
-#define USE_GRAIN 60 /* seconds: a busy workspace isn't written down each time */
-#define REST 60      /* seconds that an id stays in quarantine at least */
+#define USE_GRAIN 60   /* seconds: a busy workspace isn't written down each time */
+#define REST 60        /* seconds that an id stays in quarantine at least */
+#define HOLD_SHARE 64u /* of the pool: a small one has no id to spare */
 
 enum { LIVE = 0, GOING = 1, QUARANTINED = 2 };
 
@@ -40,8 +48,16 @@ static const char *const texts[SQL_COUNT] = {
     [SQL_RETIRE] = "UPDATE workspace SET state = 1 WHERE key = ?1 AND state = 0",
     [SQL_FREE] = "UPDATE workspace SET state = 2, key = NULL, used = ?2 WHERE key = ?1",
     [SQL_DUE] = "SELECT key, uid FROM workspace WHERE state = 1 OR (state = 0 AND used < ?1)"
-                " ORDER BY used, uid LIMIT 1",
+                " ORDER BY used, uid LIMIT 9", /* STORE_HELD_MAX and one */
+    [SQL_HOLD_NEW] =
+        "INSERT INTO workspace(uid, key, state, made, used) VALUES (?3, ?1, 1, ?2, ?2)",
+    [SQL_HOLD_OLD] = "UPDATE workspace SET key = ?1, state = 1, made = ?2, used = ?2"
+                     " WHERE uid = ?3 AND state = 2",
+    [SQL_ASSIGN] = "UPDATE workspace SET key = ?1, state = 0, made = ?2, used = ?2"
+                   " WHERE uid = ?3 AND state = 1 AND key = ?4",
+    [SQL_FORGET] = "DELETE FROM workspace WHERE key = ?1 AND state = 1",
 };
+_Static_assert(STORE_HELD_MAX == 8, "SQL_DUE looks past all that is held");
 
 static int refuse(struct store *s, const char *what, char *why, size_t whylen)
 {
@@ -92,6 +108,7 @@ int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, ch
                size_t whylen)
 {
     *s = (struct store){.min = min, .max = max};
+    s->want = (max - min) / HOLD_SHARE < STORE_HELD_MAX ? (max - min) / HOLD_SHARE : STORE_HELD_MAX;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW |
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     if (sqlite3_open_v2(file, &s->db, flags, NULL) != SQLITE_OK)
@@ -224,18 +241,9 @@ static enum sp_err choose(struct store *s, int64_t now, uint32_t *uid, enum stor
     return r == SQLITE_ROW ? SP_OK : SP_E_OVERLOADED;
 }
 
-static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32_t *uid)
+/* A transaction that began without an error ends: all of it, or nothing. */
+static enum sp_err end(struct store *s, enum sp_err e)
 {
-    enum store_sql how = SQL_INSERT;
-    if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return failed(s, NULL);
-    enum sp_err e = choose(s, now, uid, &how);
-    if (e == SP_OK) {
-        sqlite3_stmt *q = begin(s, how, key);
-        sqlite3_bind_int64(q, 2, now);
-        sqlite3_bind_int64(q, 3, *uid);
-        e = run(s, q);
-    }
     if (e == SP_OK && sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
         e = failed(s, NULL);
     if (e != SP_OK)
@@ -245,6 +253,125 @@ static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32
     return e;
 }
 
+static enum sp_err row_for(struct store *s, enum store_sql how, const uint8_t *key, int64_t now,
+                           uint32_t uid)
+{
+    sqlite3_stmt *q = begin(s, how, key);
+    sqlite3_bind_int64(q, 2, now);
+    sqlite3_bind_int64(q, 3, uid);
+    return run(s, q);
+}
+
+static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32_t *uid)
+{
+    enum store_sql how = SQL_INSERT;
+    if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return failed(s, NULL);
+    enum sp_err e = choose(s, now, uid, &how);
+    if (e == SP_OK)
+        e = row_for(s, how, key, now, *uid);
+    e = end(s, e);
+    s->unsynced = s->unsynced && e != SP_OK; /* a commit takes all before it to the disk */
+    return e;
+}
+
+/* ---- ids that are held ---- */
+
+/* Of the next commits. */
+static bool wait_for_disk(struct store *s, bool on)
+{
+    return sqlite3_exec(s->db, on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
+                        NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static enum sp_err assign(struct store *s, const uint8_t *key, int64_t now, uint32_t *uid)
+{
+    uint8_t unnamed[SP_KEY_LEN];
+    *uid = s->held[0].uid;
+    sp_unnamed_key(unnamed, *uid);
+    enum sp_err e = SP_OK;
+    if (!wait_for_disk(s, false))
+        e = failed(s, NULL);
+    if (e == SP_OK) {
+        sqlite3_stmt *q = begin(s, SQL_ASSIGN, key);
+        sqlite3_bind_int64(q, 2, now);
+        sqlite3_bind_int64(q, 3, *uid);
+        sqlite3_bind_blob(q, 4, unnamed, SP_KEY_LEN, SQLITE_STATIC);
+        e = run(s, q);
+    }
+    if (!wait_for_disk(s, true))
+        s->stuck = true; /* or others' changes wouldn't wait either */
+    if (e != SP_OK)
+        return e;
+    bool ours = sqlite3_changes(s->db) == 1; /* else somebody else writes to our file */
+    memmove(s->held, s->held + 1, --s->nheld * sizeof s->held[0]);
+    s->unsynced = true;
+    return ours ? SP_OK : SP_E_INTERNAL;
+}
+
+static enum sp_err hold(struct store *s, int64_t now, struct held *h)
+{
+    uint8_t unnamed[SP_KEY_LEN];
+    enum store_sql how = SQL_INSERT;
+    enum sp_err e = choose(s, now, &h->uid, &how);
+    h->fresh = how == SQL_INSERT;
+    sp_unnamed_key(unnamed, h->uid);
+    return e != SP_OK ? e
+                      : row_for(s, h->fresh ? SQL_HOLD_NEW : SQL_HOLD_OLD, unnamed, now, h->uid);
+}
+
+bool store_unsettled(const struct store *s)
+{
+    return s->unsynced || s->nheld < s->want;
+}
+
+/* Of what is in the file, without another change. */
+static enum sp_err sync(struct store *s)
+{
+    int r = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return r == SQLITE_OK ? SP_OK : failed(s, NULL);
+}
+
+enum sp_err store_settle(struct store *s, int64_t now)
+{
+    unsigned n = s->nheld;
+    if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return failed(s, NULL);
+    enum sp_err e = SP_OK;
+    while (n < s->want && e == SP_OK)
+        if ((e = hold(s, now, &s->held[n])) == SP_OK)
+            n++;
+    if (e == SP_E_OVERLOADED) /* no more are left in the pool: those before count */
+        e = SP_OK;
+    e = end(s, e);
+    if (e == SP_OK && n == s->nheld && s->unsynced)
+        e = sync(s);
+    if (e != SP_OK)
+        return e;
+    s->nheld = n;
+    s->unsynced = false;
+    return SP_OK;
+}
+
+void store_release(struct store *s, int64_t now)
+{
+    uint8_t unnamed[SP_KEY_LEN];
+    enum sp_err e = SP_OK;
+    if (s->nheld == 0 || sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return; /* then the next registry has them removed */
+    for (unsigned i = 0; i < s->nheld && e == SP_OK; i++) {
+        sp_unnamed_key(unnamed, s->held[i].uid);
+        sqlite3_stmt *q = begin(s, s->held[i].fresh ? SQL_FORGET : SQL_FREE, unnamed);
+        if (!s->held[i].fresh)
+            sqlite3_bind_int64(q, 2, now);
+        e = run(s, q);
+    }
+    (void)end(s, e);
+    s->nheld = 0;
+}
+
+/* ---- what the broker asks ---- */
+
 enum sp_err store_name(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t now, uint32_t *uid)
 {
     struct row row;
@@ -252,7 +379,7 @@ enum sp_err store_name(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t n
     if (e != SP_OK)
         return e;
     if (!row.there)
-        return give(s, key, now, uid);
+        return s->nheld > 0 ? assign(s, key, now, uid) : give(s, key, now, uid);
     *uid = row.uid;
     if (row.state != LIVE)
         return SP_E_BUSY;
@@ -283,11 +410,22 @@ enum sp_err store_freed(struct store *s, const uint8_t key[SP_KEY_LEN], int64_t 
     return run(s, q);
 }
 
+static bool is_held(const struct store *s, uint32_t uid)
+{
+    for (unsigned i = 0; i < s->nheld; i++)
+        if (s->held[i].uid == uid)
+            return true;
+    return false;
+}
+
 enum sp_err store_due(struct store *s, int64_t before, uint8_t key[SP_KEY_LEN], uint32_t *uid)
 {
     sqlite3_stmt *q = begin(s, SQL_DUE, NULL);
     sqlite3_bind_int64(q, 1, before);
-    int r = sqlite3_step(q);
+    int r;
+    do
+        r = sqlite3_step(q);
+    while (r == SQLITE_ROW && is_held(s, (uint32_t)sqlite3_column_int64(q, 1)));
     if (r == SQLITE_DONE) {
         sqlite3_reset(q);
         return SP_E_NOT_FOUND;

@@ -22,6 +22,11 @@ def canonical(*fields):
     return h.hexdigest()
 
 
+def unnamed(uid):
+    """The key under which the registry holds a user id for nobody yet."""
+    return f"{uid:064x}"
+
+
 def identity(*fields):
     """Headers of form A (one field) or form B (two)."""
     if len(fields) == 1:
@@ -130,13 +135,13 @@ class Box(Daemon):
         return self.root / "workspaces" / canonical(*(who or ("alice",)))
 
     def table(self):
-        """uid -> (hex key or None, state), as the registry's file says."""
+        """uid -> (hex key or None, state), as the registry's file says; without the ids that it holds for nobody yet."""
         db = sqlite3.connect(f"file:{self.root}/state/registry.db?mode=ro", uri=True)
         try:
             rows = db.execute("SELECT uid, hex(key), state FROM workspace").fetchall()
         finally:
             db.close()
-        return {uid: (key.lower() or None, state) for uid, key, state in rows}
+        return {uid: (key.lower() or None, state) for uid, key, state in rows if key.lower() != unnamed(uid)}
 
     def integrity(self):
         db = sqlite3.connect(self.root / "state" / "registry.db")

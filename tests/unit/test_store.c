@@ -1,6 +1,7 @@
 /* test_store.c: the registry's table: nobody's id is given twice, and what was answered survives.
  */
 #include "registry/store.h"
+#include "sallyport/unnamed.h"
 
 #include "unit.h"
 
@@ -130,6 +131,124 @@ START_TEST(refusals)
 }
 END_TEST
 
+#define WIDE (MIN + 64u * 8u)
+
+static void reopen_wide(void)
+{
+    if (s.db != NULL)
+        store_close(&s);
+    ck_assert_msg(store_open(&s, "registry.db", MIN, WIDE, why, sizeof why) == 0, "%s", why);
+}
+
+static void copy(const char *from, const char *to)
+{
+    char command[100];
+    (void)snprintf(command, sizeof command, "cp %s %s", from, to);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* What the disk has, whether it is told of the last changes or not. */
+static void keep_disk(void)
+{
+    copy("registry.db", "disk.db");
+    copy("registry.db-wal", "disk.db-wal");
+}
+
+/* As after a loss of power. */
+static void back_to_disk(void)
+{
+    store_close(&s);
+    (void)unlink("registry.db-shm");
+    ck_assert_int_eq(rename("disk.db", "registry.db"), 0);
+    ck_assert_int_eq(rename("disk.db-wal", "registry.db-wal"), 0);
+    reopen_wide();
+}
+
+START_TEST(held)
+{
+    uint32_t uid = 0;
+    uint8_t due[SP_KEY_LEN];
+    ck_assert(!store_unsettled(&s)); /* ten ids: none to spare */
+    ck_assert_uint_eq(named(0, 100), MIN);
+    reopen_wide();
+    ck_assert(store_unsettled(&s));
+    ck_assert_int_eq(store_settle(&s, 100), SP_OK);
+    ck_assert_uint_eq(s.nheld, STORE_HELD_MAX);
+    ck_assert(!store_unsettled(&s));
+    ck_assert_int_eq(store_due(&s, 0, due, &uid), SP_E_NOT_FOUND); /* they aren't anybody's */
+    for (unsigned n = 1; n < 20; n++) { /* more than are held, too, in their order */
+        ck_assert_uint_eq(named(n, 100), MIN + n);
+        ck_assert(n >= 8 || s.unsynced);
+        ck_assert_uint_eq(named(n, 100), MIN + n);
+    }
+    ck_assert_int_eq(store_settle(&s, 100), SP_OK);
+    ck_assert(!s.unsynced);
+    store_release(&s, 100); /* none is lost by an orderly end */
+    reopen_wide();
+    ck_assert_int_eq(store_due(&s, 0, due, &uid), SP_E_NOT_FOUND);
+    ck_assert_uint_eq(named(20, 100), MIN + 20);
+}
+END_TEST
+
+/* The row that told whose an id is was in the file, but not yet on the disk. */
+START_TEST(lost_row)
+{
+    uint32_t uid = 0;
+    uint8_t due[SP_KEY_LEN];
+    reopen_wide();
+    ck_assert_int_eq(store_settle(&s, 100), SP_OK);
+    keep_disk();
+    ck_assert_uint_eq(named(1, 100), MIN);
+    ck_assert(s.unsynced);
+    back_to_disk();
+    ck_assert_uint_eq(named(1, 200), MIN + 8); /* nothing of the old one becomes its own */
+    ck_assert_uint_eq(named(2, 200), MIN + 9); /* nor another's */
+    ck_assert_int_eq(store_settle(&s, 200), SP_OK);
+    ck_assert_uint_eq(s.held[0].uid, MIN + 10);
+    for (unsigned n = 0; n < 8; n++) { /* each that may have been used is removed first */
+        ck_assert_int_eq(store_due(&s, 0, due, &uid), SP_OK);
+        ck_assert_uint_eq(uid, MIN + n);
+        ck_assert(sp_is_unnamed(due, uid));
+        uint8_t k[SP_KEY_LEN];
+        memcpy(k, due, sizeof k);
+        ck_assert_int_eq(store_retire(&s, k, &uid), SP_OK);
+        ck_assert_int_eq(store_freed(&s, k, 300), SP_OK);
+    }
+    ck_assert_int_eq(store_due(&s, 0, due, &uid), SP_E_NOT_FOUND);
+    ck_assert_uint_eq(named(1, 400), MIN + 8);
+}
+END_TEST
+
+/* The pool has been through once: ids that rested are held as well, and what was given is synced
+ * where there is no other to write down. */
+START_TEST(held_again)
+{
+    uint32_t uid = 0;
+    reopen_wide();
+    for (unsigned n = 0; n <= WIDE - MIN; n++)
+        ck_assert_uint_eq(named(n, 100), MIN + n);
+    ck_assert_int_eq(store_settle(&s, 100), SP_OK);
+    ck_assert_uint_eq(s.nheld, 0);
+    for (unsigned n = 3; n < 6; n++) {
+        ck_assert_int_eq(store_retire(&s, key(n), &uid), SP_OK);
+        ck_assert_int_eq(store_freed(&s, key(n), 100), SP_OK);
+    }
+    ck_assert_int_eq(store_settle(&s, 120), SP_OK); /* they rest */
+    ck_assert_uint_eq(s.nheld, 0);
+    ck_assert_int_eq(store_settle(&s, 1000), SP_OK);
+    ck_assert_uint_eq(s.nheld, 3);
+    ck_assert_uint_eq(named(9000, 1000), MIN + 3);
+    ck_assert(s.unsynced);
+    ck_assert_int_eq(store_settle(&s, 1000), SP_OK);
+    ck_assert(!s.unsynced);
+    ck_assert_uint_eq(s.nheld, 2);
+    store_release(&s, 1000);
+    reopen_wide();
+    ck_assert_int_eq(store_name(&s, key(9001), 1010, &uid), SP_E_OVERLOADED); /* they rest anew */
+    ck_assert_uint_eq(named(9001, 2000), MIN + 4);
+}
+END_TEST
+
 /* A process that gives ids is killed at some instant: every id that it answered is still there, and
  * there is no second owner. */
 START_TEST(killed)
@@ -144,6 +263,8 @@ START_TEST(killed)
                 _exit(1);
             uint32_t uid;
             if (store_name(&s, key(n), 100, &uid) != SP_OK || write(p[1], &uid, sizeof uid) < 0)
+                _exit(1);
+            if (n % 5 == 4 && store_settle(&s, 100) != SP_OK) /* and between: some are held */
                 _exit(1);
         }
     }
@@ -173,6 +294,9 @@ int main(void)
     tcase_add_test(t, removal);
     tcase_add_test(t, quarantine);
     tcase_add_test(t, refusals);
+    tcase_add_test(t, held);
+    tcase_add_test(t, lost_row);
+    tcase_add_test(t, held_again);
     tcase_add_loop_test(t, killed, 0, 3);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

@@ -277,11 +277,14 @@ static enum sp_err give(struct store *s, const uint8_t *key, int64_t now, uint32
 
 /* ---- ids that are held ---- */
 
-/* Of the next commits. */
+/* Of the next commits. Tried again: a moment's lack of memory mustn't end us. */
 static bool wait_for_disk(struct store *s, bool on)
 {
-    return sqlite3_exec(s->db, on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
-                        NULL, NULL, NULL) == SQLITE_OK;
+    const char *text = on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
+    for (int i = 0; i < 3; i++)
+        if (sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK)
+            return true;
+    return false;
 }
 
 static enum sp_err assign(struct store *s, const uint8_t *key, int64_t now, uint32_t *uid)

@@ -45,6 +45,8 @@ static struct entry test(struct code *c, int off, uint16_t op, uint32_t k, struc
                          struct entry *no)
 {
     size_t y = code_enter(c, yes, off), n = code_enter(c, no, off);
+    if (y == n) /* whatever the word is */
+        return (struct entry){.at = y, .wants = CODE_NOTHING};
     return (struct entry){.at = code_branch(c, op, k, y, n), .wants = off};
 }
 
@@ -56,6 +58,8 @@ static struct entry half_masked(struct code *c, int off, uint32_t mask, uint32_t
     if (mask == UINT32_MAX)
         return test(c, off, BPF_JEQ, value, match, fail);
     size_t y = code_enter(c, match, CODE_NOTHING), n = code_enter(c, fail, CODE_NOTHING);
+    if (y == n)
+        return (struct entry){.at = y, .wants = CODE_NOTHING};
     size_t at = code_branch(c, BPF_JEQ, value, y, n);
     return (struct entry){.at = code_then(c, BPF_ALU | BPF_AND | BPF_K, mask, at), .wants = off};
 }

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import urllib.parse
 
-from . import names, places
+from . import names, places, procs
 from .daemon import Daemon
 from .http import Conn
 
@@ -136,11 +136,15 @@ class Box(Daemon):
 
     def table(self):
         """uid -> (hex key or None, state), as the registry's file says; without the ids that it holds for nobody yet."""
-        db = sqlite3.connect(f"file:{self.root}/state/registry.db?mode=ro", uri=True)
-        try:
-            rows = db.execute("SELECT uid, hex(key), state FROM workspace").fetchall()
-        finally:
-            db.close()
+        def read():
+            db = sqlite3.connect(f"file:{self.root}/state/registry.db?mode=ro", uri=True)
+            try:
+                return [db.execute("SELECT uid, hex(key), state FROM workspace").fetchall()]
+            except sqlite3.OperationalError:  # a lock that a fault left, until main has another registry
+                return None
+            finally:
+                db.close()
+        [rows] = procs.wait_for("the table can be read", read)
         return {uid: (key.lower() or None, state) for uid, key, state in rows if key.lower() != unnamed(uid)}
 
     def integrity(self):

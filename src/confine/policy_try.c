@@ -78,6 +78,10 @@ static uint32_t want(const struct sp_policy *p, uint32_t known, const struct sec
     const uint32_t nr = (uint32_t)d->nr;
     uint64_t args[6];
     memcpy(args, d->args, sizeof args);
+#ifdef __x86_64__
+    if (nr == UINT32_MAX) /* nobody's: a tracer may make a call that */
+        return p->def;
+#endif
     if (p->has_newer && nr > known)
         return p->newer;
     if (nr >= SP_POLICY_NR_MAX)
@@ -100,12 +104,23 @@ static bool same(const struct sp_policy *p, uint32_t known, const struct sock_fi
     return run(f, n, d, &got) && got == want(p, known, d);
 }
 
-static void with_values(struct seccomp_data *d, const struct sp_rule *r, int off, int others)
+/* The values that a rule asks for, with those next to them in either half: in one argument while
+ * the others hold theirs, and in all (which: nconds). */
+static bool rule_holds(const struct sp_policy *p, uint32_t known, const struct sock_filter *f,
+                       size_t n, const struct sp_rule *r, uint32_t which, uint32_t arch)
 {
-    memset(d->args, others, sizeof d->args);
-    d->nr = r->nr;
-    for (uint32_t k = 0; k < r->nconds; k++)
-        d->args[r->conds[k].arg] = r->conds[k].value + (uint64_t)(int64_t)off;
+    static const uint64_t off[] = {0, 1, UINT64_MAX, 1ull << 32, UINT64_MAX << 32, 1ull << 63};
+    struct seccomp_data d = {.arch = arch, .nr = r->nr};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        for (int others = 0; others <= 0xff; others += 0xff) {
+            memset(d.args, others, sizeof d.args);
+            for (uint32_t k = 0; k < r->nconds; k++)
+                d.args[r->conds[k].arg] =
+                    r->conds[k].value + (k == which || which == r->nconds ? off[i] : 0);
+            if (!same(p, known, f, n, &d))
+                return false;
+        }
+    return true;
 }
 
 int sp_policy_try(const struct sp_policy *p, uint32_t arch, uint32_t known,
@@ -117,21 +132,22 @@ int sp_policy_try(const struct sp_policy *p, uint32_t arch, uint32_t known,
         return -EBADMSG;
     d.arch = arch;
 #ifdef __x86_64__
-    d.nr = (int)X32_BIT;
-    if (!run(f, n, &d, &got) || got != SECCOMP_RET_KILL_PROCESS)
-        return -EBADMSG;
+    static const uint32_t x32[] = {X32_BIT, X32_BIT | 1u, INT32_MAX, 1u << 31, UINT32_MAX - 1};
+    for (size_t i = 0; i < sizeof x32 / sizeof *x32; i++) {
+        d.nr = (int)x32[i];
+        if (!run(f, n, &d, &got) || got != SECCOMP_RET_KILL_PROCESS)
+            return -EBADMSG;
+    }
 #endif
-    for (d.nr = 0; d.nr <= SP_POLICY_NR_MAX; d.nr++)
+    for (d.nr = -1; d.nr <= SP_POLICY_NR_MAX; d.nr++)
         if (!same(p, known, f, n, &d))
             return -EBADMSG;
+    d.nr = (int)(X32_BIT - 1);
+    if (!same(p, known, f, n, &d))
+        return -EBADMSG;
     for (size_t i = 0; i < p->nrules; i++)
-        for (int off = -1; off <= 1; off++) { /* the values that rules ask for, and beside them */
-            with_values(&d, &p->rules[i], off, 0);
-            if (!same(p, known, f, n, &d))
+        for (uint32_t k = 0; k <= p->rules[i].nconds; k++)
+            if (!rule_holds(p, known, f, n, &p->rules[i], k, arch))
                 return -EBADMSG;
-            with_values(&d, &p->rules[i], off, 0xff);
-            if (!same(p, known, f, n, &d))
-                return -EBADMSG;
-        }
     return 0;
 }

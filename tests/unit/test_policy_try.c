@@ -72,6 +72,45 @@ static void answers_of(const struct sp_policy_embedded *e)
     free(changed);
 }
 
+static bool compares(const struct sock_filter *f)
+{
+    return BPF_CLASS(f->code) == BPF_JMP && BPF_OP(f->code) != BPF_JA;
+}
+
+/* Each comparison the wrong way round, and with each bit of what it compares with changed. */
+static void comparisons_of(const struct sp_policy_embedded *e)
+{
+    size_t unseen = 0, made = 0;
+    compile(e);
+    for (size_t i = 0; i < n; i++) {
+        if (!compares(&filter[i]) || filter[i].jt == filter[i].jf)
+            continue;
+        for (int bit = -1; bit < 32; bit++) {
+            restore();
+            if (bit >= 0)
+                changed[i].k ^= 1u << bit;
+            else
+                changed[i] =
+                    (struct sock_filter){filter[i].code, filter[i].jf, filter[i].jt, filter[i].k};
+            made++;
+            unseen += tried(n) == 0; /* a bound may be anywhere in a gap with one answer */
+        }
+    }
+    ck_assert_uint_gt(made, 1000);
+    ck_assert_msg(unseen * 100 <= made, "%s: %zu of %zu", e->name, unseen, made);
+    free(filter);
+    free(changed);
+}
+
+START_TEST(each_comparison)
+{
+    for (size_t i = 0; i < sp_policy_embedded_n; i++)
+        if (strstr(sp_policy_embedded[i].name, ".seccomp") != NULL &&
+            strcmp(sp_policy_embedded[i].name, "sanitizer.seccomp") != 0)
+            comparisons_of(&sp_policy_embedded[i]);
+}
+END_TEST
+
 START_TEST(each_answer)
 {
     for (size_t i = 0; i < sp_policy_embedded_n; i++)
@@ -102,4 +141,4 @@ START_TEST(no_program)
 }
 END_TEST
 
-UNIT_MAIN("policy_try", each_answer, no_program)
+UNIT_MAIN("policy_try", each_answer, each_comparison, no_program)

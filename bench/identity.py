@@ -22,11 +22,11 @@ def request(name):
             b"Content-Length: %d\r\n\r\n%s" % (KEY.encode(), name.encode(), len(BODY), BODY))
 
 
-def measure(box, count, pause):
+def measure(box, count, pause, shell="/bin/sh"):
     first, second, bare = [], [], []
     for n in range(count + 3):
         time.sleep(pause)
-        row = (box.ask(request(f"p{pause}-{n}")), box.ask(request(f"p{pause}-{n}")), spawn())
+        row = (box.ask(request(f"p{pause}-{n}")), box.ask(request(f"p{pause}-{n}")), spawn(shell))
         if n >= 3:
             for times, t in zip((first, second, bare), row):
                 times.append(t)

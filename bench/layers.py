@@ -77,16 +77,16 @@ class Daemon:
 
 
 @functools.cache
-def spawner():
+def spawner(shell):
     subprocess.run(["ninja", "-C", ROOT / "build", "bench/bench-spawn"], check=True, stdout=subprocess.DEVNULL)
-    return subprocess.Popen([ROOT / "build/bench/bench-spawn", "/bin/sh"], stdin=subprocess.PIPE,
+    return subprocess.Popen([ROOT / "build/bench/bench-spawn", shell], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, env=ENV, bufsize=0)
 
 
-def spawn():
-    """A bare spawn of the same shell (bench/bare.c), in microseconds; Python's own takes half as long again."""
-    spawner().stdin.write(b"\n")
-    return float(spawner().stdout.readline())
+def spawn(shell="/bin/sh"):
+    """A bare spawn of the shell (bench/bare.c), in microseconds; Python's own takes half as long again."""
+    spawner(shell).stdin.write(b"\n")
+    return float(spawner(shell).stdout.readline())
 
 
 def first_calls(base, count=60):

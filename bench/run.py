@@ -16,7 +16,7 @@ import time
 
 import identity
 import rows
-from layers import ENV, KEY, ROOT, spawn
+from layers import ENV, KEY, ROOT
 from machine import SHELL, Box, Peer, Seat, memory
 
 GOALS = {  # of the ratio to bare at p50, or (p50, p95)
@@ -73,7 +73,7 @@ def box_rows(base, peer, args):
     out, rates = [], []
     box = Box(base, "box", SALLYPORT_ONE_CPU=args.one_cpu)
     try:
-        first, second, bare = identity.measure(box, max(20, args.rounds // 10), 0.05)
+        first, second, bare = identity.measure(box, max(20, args.rounds // 10), 0.05, SHELL)
         out.append(("identity-first-call", {"ours": first, "bare": bare}))
         out.append(("identity-second-call", {"ours": second, "bare": bare}))
         for n in (1, 4, 16, 64):

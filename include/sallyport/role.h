@@ -28,6 +28,9 @@ enum sp_role_fd {
 };
 
 enum sp_mode { SP_MODE_SEAT, SP_MODE_BOX };
+/* A role's exit status where what it found won't fit at another try either; main ends with 2 then.
+ * A role that was started wrongly has 2 itself. */
+#define SP_EXIT_UNFIT 3
 #define SP_API_KEYS_MAX 8
 #define SP_CPUS_BYTES 128 /* a bit each */
 #define SP_REGISTRY_FILE "registry.db"

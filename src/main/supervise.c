@@ -58,11 +58,12 @@ static bool start_all(struct super *s)
     return start_front(s) == 0 && await_up(s, &s->front);
 }
 
-/* 2: what it has and what it was told don't fit, which another try won't change. */
+/* 2: what the registry has and what it was told don't fit, which another try won't change. */
 static int start_failed(const struct super *s)
 {
     const int status = s->registry.status;
-    return s->registry.ndeaths > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 2 : 1;
+    return s->registry.ndeaths > 0 && WIFEXITED(status) && WEXITSTATUS(status) == SP_EXIT_UNFIT ? 2
+                                                                                                : 1;
 }
 
 static void end_all(struct super *s)

@@ -157,7 +157,7 @@ int sp_registry_main(void)
         r == 0 ? store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) : 0;
     if (opened != 0) {
         sp_log(SP_LOG_ERROR, "%s", why);
-        return opened == STORE_UNFIT ? 2 : 1;
+        return opened == STORE_UNFIT ? SP_EXIT_UNFIT : 1;
     }
     if (r == 0)
         r = shut_doors(c);

@@ -124,7 +124,7 @@ START_TEST(refusals)
     ck_assert(fputs("not a database, but long enough to be looked at as one; really it isn't", f) >
               0);
     fclose(f);
-    ck_assert_int_eq(store_open(&t, "registry.db", MIN, MAX, why, sizeof why), -1);
+    ck_assert_int_eq(store_open(&t, "registry.db", MIN, MAX, why, sizeof why), STORE_UNFIT);
     f = fopen("registry.db", "wb"); /* for teardown */
     fclose(f);
     reopen();

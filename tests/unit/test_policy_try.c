@@ -20,12 +20,22 @@ static int tried(size_t len)
     return sp_policy_try(&policy, seccomp_arch_native(), known, changed, len);
 }
 
+/* Without what a build with a sanitizer adds: that allows whole calls of which the policy allows
+ * some, and makes no difference of what the conditions compare with. */
+static size_t own_length(const struct sp_policy_embedded *e)
+{
+    static const char added[] = "# sanitizer.seccomp:";
+    const char *at = memmem(e->text, e->len, added, sizeof added - 1);
+    return at == NULL ? e->len : (size_t)(at - e->text);
+}
+
 static void compile(const struct sp_policy_embedded *e)
 {
+    const size_t len = own_length(e);
     struct sp_policy_error err;
     void *bpf = NULL;
-    ck_assert_int_eq(sp_policy_parse(e->text, e->len, &policy, &err), 0);
-    ck_assert_int_eq(sp_policy_compile(e->text, e->len, &bpf, &n, &err), 0);
+    ck_assert_int_eq(sp_policy_parse(e->text, len, &policy, &err), 0);
+    ck_assert_int_eq(sp_policy_compile(e->text, len, &bpf, &n, &err), 0);
     filter = bpf;
     changed = malloc(n * sizeof *changed);
     ck_assert_ptr_nonnull(changed);

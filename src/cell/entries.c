@@ -4,9 +4,11 @@
 #include "cell/entries.h"
 #include "sallyport/utf8.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void sp_out_flush(struct sp_out *o)
@@ -71,6 +73,21 @@ static void put_percent(struct sp_out *o, const char *s, size_t n)
     }
 }
 
+bool sp_brief_get(int dir, const char *name, unsigned char type, struct sp_brief *b)
+{
+    struct stat st;
+    *b = (struct sp_brief){0};
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        b->mode = DTTOIF(type); /* its folder may be read but not searched */
+        return errno != ENOENT;
+    }
+    b->size = st.st_size < 0 ? 0 : st.st_size;
+    b->seconds = st.st_mtim.tv_sec;
+    b->nanoseconds = (uint32_t)st.st_mtim.tv_nsec;
+    b->mode = st.st_mode;
+    return true;
+}
+
 static const char *type_name(mode_t mode)
 {
     return S_ISREG(mode)   ? "file"
@@ -101,18 +118,18 @@ static char *put_word(char *to, const char *word)
 }
 
 /* What follows the name. By hand: printf would take half of a long list's time. */
-static size_t format_rest(char *text, const struct stat *st)
+static size_t format_rest(char *text, const struct sp_brief *b)
 {
     char *to = put_word(text, "\",\"type\":\"");
-    to = put_word(to, type_name(st->st_mode));
+    to = put_word(to, type_name(b->mode));
     to = put_word(to, "\",\"size\":");
-    to = put_number(to, st->st_size < 0 ? 0 : (uint64_t)st->st_size, 1);
+    to = put_number(to, (uint64_t)b->size, 1);
     to = put_word(to, ",\"mode\":\"");
     for (int shift = 9; shift >= 0; shift -= 3)
-        *to++ = (char)('0' + (st->st_mode >> shift & 7));
+        *to++ = (char)('0' + (b->mode >> shift & 7));
     to = put_word(to, "\",\"mtime\":");
-    int64_t sec = st->st_mtim.tv_sec;
-    uint64_t ms = (uint64_t)st->st_mtim.tv_nsec / 1000000;
+    int64_t sec = b->seconds;
+    uint64_t ms = b->nanoseconds / 1000000;
     if (sec < 0) { /* the fraction of a time before 1970 counts upwards from its second */
         if (ms > 0) {
             sec++;
@@ -127,7 +144,7 @@ static size_t format_rest(char *text, const struct stat *st)
     return (size_t)(to - text);
 }
 
-void sp_out_entry(struct sp_out *o, const char *name, const struct stat *st)
+void sp_out_entry(struct sp_out *o, const char *name, const struct sp_brief *b)
 {
     char rest[160];
     size_t n = strlen(name);
@@ -137,5 +154,5 @@ void sp_out_entry(struct sp_out *o, const char *name, const struct stat *st)
         sp_out_text(o, "\",\"raw\":\"");
         put_percent(o, name, n);
     }
-    sp_out_bytes(o, rest, format_rest(rest, st));
+    sp_out_bytes(o, rest, format_rest(rest, b));
 }

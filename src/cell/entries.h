@@ -3,13 +3,20 @@
 #ifndef SALLYPORT_CELL_ENTRIES_H
 #define SALLYPORT_CELL_ENTRIES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 /* More than an entry of a folder takes, with a comma: a name of 255 bytes, each escaped as six, and
  * again as three. */
 #define SP_ENTRY_MAX 2800u
+
+/* What an entry says besides its name. */
+struct sp_brief {
+    int64_t size, seconds; /* since 1970, of its mtime, and: */
+    uint32_t nanoseconds;
+    uint32_t mode;
+};
 
 struct sp_out {
     int fd, err;       /* the first error, -errno; nothing is written after it */
@@ -23,6 +30,9 @@ void sp_out_flush(struct sp_out *o);
 void sp_out_bytes(struct sp_out *o, const char *s, size_t n);
 void sp_out_text(struct sp_out *o, const char *s);
 void sp_out_escaped(struct sp_out *o, const char *s, size_t n); /* as JSON wants it in a string */
-void sp_out_entry(struct sp_out *o, const char *name, const struct stat *st);
+void sp_out_entry(struct sp_out *o, const char *name, const struct sp_brief *b);
+/* Of the name in the folder dir, a link as it is; of what may not be looked at the type alone,
+ * which its folder has (DT_*). False: it is gone. */
+bool sp_brief_get(int dir, const char *name, unsigned char type, struct sp_brief *b);
 
 #endif

@@ -3,6 +3,7 @@
 #include "cell/names.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,74 +24,124 @@ int sp_names_add(struct sp_names *s, unsigned char type, const char *name)
     }
     if (s->count == s->room) {
         size_t room = s->room == 0 ? 8 : s->room * 2;
-        uint32_t *at = reallocarray(s->at, room, sizeof *at);
-        if (at == NULL)
+        struct sp_name *grown = reallocarray(s->name, room, sizeof *grown);
+        if (grown == NULL)
             return -ENOMEM;
-        s->at = at;
+        s->name = grown;
         s->room = room;
     }
-    s->at[s->count++] = (uint32_t)s->used;
+    s->name[s->count] = (struct sp_name){(uint32_t)s->used, (uint32_t)s->count};
+    s->count++;
     s->text[s->used] = (char)type;
     memcpy(s->text + s->used + 1, name, len - 1);
     s->used += len;
     return 0;
 }
 
-static int by_bytes(const void *a, const void *b, void *text)
+static const char *bytes(const struct sp_names *s, const struct sp_name *n)
 {
-    const char *t = text;
-    return strcmp(t + *(const uint32_t *)a + 1, t + *(const uint32_t *)b + 1);
+    return s->text + n->at + 1;
 }
 
-/* A name's first bytes beside its place, so that most comparisons don't leave the array. */
+static int by_bytes(const void *a, const void *b, void *names)
+{
+    return strcmp(bytes(names, a), bytes(names, b));
+}
+
+/* The eight bytes behind what all names begin with, the first one highest, NULs behind the end. */
 struct key {
-    uint64_t first; /* eight bytes, the first one highest; NULs behind the end */
-    uint32_t at;
+    uint64_t first;
+    struct sp_name name;
 };
 
-static int by_key(const void *a, const void *b, void *text)
+/* How many bytes all names begin with. */
+static size_t common(const struct sp_names *s)
 {
-    const struct key *x = a, *y = b;
-    if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
-    return by_bytes(&x->at, &y->at, text);
+    const char *one = bytes(s, &s->name[0]);
+    size_t n = strlen(one);
+    for (size_t i = 1; i < s->count && n > 0; i++) {
+        const char *other = bytes(s, &s->name[i]);
+        size_t k = 0;
+        while (k < n && other[k] == one[k]) /* which ends at a NUL of either */
+            k++;
+        n = k;
+    }
+    return n;
 }
 
-void sp_names_sort(struct sp_names *s)
+static void make_keys(const struct sp_names *s, struct key *keys)
 {
-    struct key *keys = s->count >= MANY ? calloc(s->count, sizeof *keys) : NULL;
-    if (keys == NULL) { /* few, or no memory for them */
-        if (s->count > 0)
-            qsort_r(s->at, s->count, sizeof *s->at, by_bytes, s->text);
-        return;
-    }
+    size_t skip = common(s);
     for (size_t i = 0; i < s->count; i++) {
-        const char *name = s->text + s->at[i] + 1;
-        keys[i].at = s->at[i];
+        const char *name = bytes(s, &s->name[i]) + skip;
+        keys[i] = (struct key){.name = s->name[i]};
         for (size_t k = 0, end = strnlen(name, 8); k < 8; k++)
             keys[i].first = keys[i].first << 8 | (k < end ? (uint8_t)name[k] : 0);
     }
-    qsort_r(keys, s->count, sizeof *keys, by_key, s->text);
+}
+
+/* By one byte of the key, in order of what was there: false where all have the same. */
+static bool sort_by(const struct key *from, struct key *to, size_t n, unsigned shift)
+{
+    size_t count[256] = {0}, at = 0;
+    for (size_t i = 0; i < n; i++)
+        count[from[i].first >> shift & 255]++;
+    if (count[from[0].first >> shift & 255] == n)
+        return false;
+    for (size_t b = 0; b < 256; b++) {
+        size_t here = count[b];
+        count[b] = at;
+        at += here;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[count[from[i].first >> shift & 255]++] = from[i];
+    return true;
+}
+
+/* A byte at a time, the last first: a long list's names are sorted in a fifth of the time that
+ * comparing them takes. */
+void sp_names_sort(struct sp_names *s)
+{
+    struct key *keys = s->count >= MANY ? calloc(2 * s->count, sizeof *keys) : NULL;
+    if (keys == NULL) { /* few, or no memory for them */
+        if (s->count > 0)
+            qsort_r(s->name, s->count, sizeof *s->name, by_bytes, s);
+        return;
+    }
+    struct key *from = keys, *to = keys + s->count;
+    make_keys(s, from);
+    for (unsigned shift = 0; shift < 64; shift += 8)
+        if (sort_by(from, to, s->count, shift)) {
+            struct key *other = from;
+            from = to;
+            to = other;
+        }
     for (size_t i = 0; i < s->count; i++)
-        s->at[i] = keys[i].at;
+        s->name[i] = from[i].name;
+    for (size_t i = 0, end; i < s->count; i = end) { /* those that differ further behind */
+        for (end = i + 1; end < s->count && from[end].first == from[i].first;)
+            end++;
+        if (end - i > 1)
+            qsort_r(s->name + i, end - i, sizeof *s->name, by_bytes, s);
+    }
     free(keys);
 }
 
 const char *sp_names_get(const struct sp_names *s, size_t i, unsigned char *type)
 {
-    const char *entry = s->text + s->at[i];
+    const char *entry = s->text + s->name[i].at;
     *type = (unsigned char)entry[0];
     return entry + 1;
 }
 
 size_t sp_names_memory(const struct sp_names *s)
 {
-    return s->cap + s->room * sizeof *s->at;
+    return s->cap + s->room * sizeof *s->name;
 }
 
 void sp_names_free(struct sp_names *s)
 {
     free(s->text);
-    free(s->at);
+    free(s->name);
     *s = (struct sp_names){0};
 }

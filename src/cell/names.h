@@ -9,7 +9,10 @@
 struct sp_names {
     char *text; /* one type byte (DT_*), the name, a NUL; one after the other */
     size_t used, cap;
-    uint32_t *at; /* where each entry's type byte is */
+    struct sp_name {
+        uint32_t at; /* of its type byte in text */
+        uint32_t nr; /* the how-manieth was added, from 0 */
+    } * name;
     size_t count, room;
 };
 

@@ -2,6 +2,7 @@
 import os
 import random
 import socket
+import stat
 import urllib.parse
 
 import pytest
@@ -111,6 +112,28 @@ def test_order_of_many(seat, box):
     assert len(got) > 8192 and got == sorted(names)
 
 
+def test_each_of_many_has_its_own(seat, box):
+    """Sizes, modes, times and kinds of a folder that two threads look at in the order in which it is read."""
+    top = seat.ws / box
+    for n in range(9000):
+        path = top / f"{n * 7919 % 9000}-{'long' * (n % 5)}"
+        if n % 11 == 0:
+            path.mkdir()
+        elif n % 13 == 0:
+            path.symlink_to("x" * (n % 50 + 1))
+        else:
+            path.write_bytes(b"x" * (n % 97))
+            path.chmod(n % 512)
+        os.utime(path, ns=(0, (1_000_000_000 + n) * 10**9 + n % 1000 * 10**6), follow_symlinks=False)
+    entries = listing(seat, box)["entries"]
+    assert len(entries) == 9000
+    for e in entries:
+        st = os.lstat(top / e["name"])
+        kind = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}[stat.S_IFMT(st.st_mode)]
+        assert (e["type"], e["size"], e["mode"]) == (kind, st.st_size, f"{st.st_mode & 0o7777:04o}"), e
+        assert round(e["mtime"] * 1000) == st.st_mtime_ns // 10**6, e
+
+
 def test_upload_leftovers_are_the_users_to_see_or_not(seat, box):
     """An upload in progress is no entry."""
     with seat.conn() as c:
@@ -141,6 +164,21 @@ def test_folder_answers_no_file_fields(seat, box):
     assert a.get("content-type").startswith("application/json")
     a = seat.get(box, Range="bytes=0-1")
     assert a.status in (200, 206)
+
+
+def test_many_that_change_while_they_are_read(seat, box):
+    """Whatever is listed is whole, sorted and no name twice; what stays is there."""
+    for n in range(6000):
+        (seat.ws / box / f"stays{n:04d}").touch()
+    c = seat.send_command("touch up; i=0; while :; do i=$((i+1)); : > $((i%977))-f$i; rm -f $(((i-300)%977))-f$((i-300)); "
+                          "[ $((i%7)) != 0 ] || mv $((i%977))-f$i g$i; done", cwd=box)
+    seat.wait_file(f"{box}/up")
+    for _ in range(20):
+        names = [e["name"] for e in listing(seat, box)["entries"]]
+        assert names == sorted(set(names))
+        assert len([name for name in names if name.startswith("stays")]) == 6000
+    c.close()
+    seat.wait_idle()
 
 
 def test_folder_that_changes_while_it_is_read(seat, box):

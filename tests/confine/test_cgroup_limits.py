@@ -13,6 +13,11 @@ SETTINGS = """
     own=/sys/fs/cgroup/own
     export SANDBOX_WORKSPACE=/ws SANDBOX_PORT=8080 SALLYPORT_BIND=127.0.0.1 SALLYPORT_ACCEPT_MISSING=signal-scope
     export SALLYPORT_MAX_MEMORY=64MiB SALLYPORT_MAX_PROCS=40
+    if [ -d $own ]; then # an earlier script's
+        $b rmdir $own
+        echo '-memory -pids -cpu' >/sys/fs/cgroup/cgroup.subtree_control
+        $b chown 1000:1000 /ws
+    fi
     $b mkdir $own
     start() {
         /usr/bin/sallyport seat >/tmp/log 2>&1 &
@@ -61,72 +66,6 @@ WORK = """
     run last '{"command":"echo last"}'
     $b grep -c 'the cell' /tmp/log
     """
-
-
-def lines(tmp_path, *parts, own_root=False):
-    script = "".join(textwrap.dedent(p) for p in parts)
-    return vm.run(script, tmp_path, own_root=own_root)
-
-
-def answer(out, name):
-    return json.loads(next(x for x in out if x.startswith(f"{name} {{")).split(" ", 1)[1])
-
-
-def line(out, name):
-    return next(x for x in out if x.startswith(name)).split(" ", 1)[1]
-
-
-@pytest.mark.slow
-def test_limits(tmp_path):
-    out = lines(tmp_path, SETTINGS, ALONE, "echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control\n",
-                "export SALLYPORT_CPUS=0.5\nstart_alone\n", WORK, "finish\n")
-    text = "\n".join(out)
-    assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one, their processors have one)" in text
-    limits = line(out, "limits").split()
-    assert limits[0] == str(64 << 20) and limits[-4:] == ["1", "40", "50000", "100000"], text
-    assert int(line(out, "daemon")) == 4, text
-    assert answer(out, "plain")["stdout"] == "ok\n0::/own/sallyport-0/commands\n"
-    big = answer(out, "big")
-    assert big["oom_killed"] is True and big["signal"] == "SIGKILL" and big["exit_code"] == 137, big
-    assert "survived" not in big["stdout"]
-    for name, said in (("next", "next\n"), ("part", "small\n"), ("busy", "counted\n"), ("left", "left\n"),
-                       ("last", "last\n")):
-        r = answer(out, name)
-        assert r["stdout"] == said and r["exit_code"] == 0 and "oom_killed" not in r, r
-    assert int(line(out, "throttled")) > 0 and line(out, "again") == "50000 100000", text
-    assert line(out, "end") == "0 0 ", text  # status, folders left, controllers left
-
-
-@pytest.mark.slow
-def test_others_in_the_cgroup(tmp_path):
-    """The kernel gives no controllers to the children of a cgroup with processes: told, and no more, but where
-    nothing else keeps the limit."""
-    out = lines(tmp_path, SETTINGS, DELEGATED, "SALLYPORT_CPUS=1 /usr/bin/sallyport seat; echo status $?\n", "start\n",
-                "run plain '{\"command\":\"sleep 100 & echo ok\"}'\n", "finish\n")
-    text = "\n".join(out)
-    shared = "commands are ended together; others share our cgroup, so no limit for memory"
-    assert f"layer cgroup: on ({shared} and processes)" in text
-    assert f"The layer cgroup is missing (SALLYPORT_CPUS needs it; {shared}, processes and processors); " \
-        "SALLYPORT_ACCEPT_MISSING=cgroup,signal-scope starts without it." in text
-    assert line(out, "status") == "2"
-    assert answer(out, "plain")["stdout"] == "ok\n"
-    assert line(out, "end") == "0 0 ", text
-
-
-@pytest.mark.slow
-def test_number_of_processes(tmp_path):
-    out = lines(tmp_path, SETTINGS, ALONE, "echo '+memory +pids' >/sys/fs/cgroup/cgroup.subtree_control\n",
-                "$b chown 0:0 /ws; export SALLYPORT_ACCEPT_MISSING=signal-scope,uid\nstart_alone\n",
-                "run many '" + json.dumps({"command": MANY, "timeout": 20}) + "'\n",
-                "echo \"refused $($b awk '/^max/ {print $2}' $own/sallyport-0/commands/pids.events)\"\n",
-                "run last '{\"command\":\"echo last\"}'\n", "finish\n")
-    text = "\n".join(out)
-    assert "their number has one" in text and answer(out, "many")["stdout"] in ("", "made\n")
-    assert int(line(out, "refused")) > 0, text
-    assert answer(out, "last")["stdout"] == "last\n"
-    assert line(out, "end") == "0 0 ", text
-
-
 BOX = """
     export RUNBOX_API_KEY=not-a-key-for-production RUNBOX_ROOT=/data RUNBOX_PORT=8080 RUNBOX_BIND=127.0.0.1
     export SALLYPORT_CPUS=0.2 SALLYPORT_MAX_PROCS=400
@@ -170,11 +109,84 @@ TWO = """
     """
 
 
+def script(*parts):
+    return "".join(textwrap.dedent(p) for p in (SETTINGS, *parts, "finish\n"))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What the scripts said, all in one machine: to boot it is half of what one takes."""
+    three = "echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control\n"
+    return vm.run(tmp_path_factory.mktemp("machine"), {
+        "limits": script(ALONE, three, "export SALLYPORT_CPUS=0.5\nstart_alone\n", WORK),
+        "others": script(DELEGATED, "SALLYPORT_CPUS=1 /usr/bin/sallyport seat; echo status $?\n", "start\n",
+                         "run plain '{\"command\":\"sleep 100 & echo ok\"}'\n"),
+        "number": script(ALONE, "echo '+memory +pids' >/sys/fs/cgroup/cgroup.subtree_control\n",
+                         "$b chown 0:0 /ws; export SALLYPORT_ACCEPT_MISSING=signal-scope,uid\nstart_alone\n",
+                         "run many '" + json.dumps({"command": MANY, "timeout": 20}) + "'\n",
+                         "echo \"refused $($b awk '/^max/ {print $2}' $own/sallyport-0/commands/pids.events)\"\n",
+                         "run last '{\"command\":\"echo last\"}'\n"),
+    }, {"box": script(BOX, TWO)})
+
+
+def answer(out, name):
+    return json.loads(next(x for x in out if x.startswith(f"{name} {{")).split(" ", 1)[1])
+
+
+def line(out, name):
+    return next(x for x in out if x.startswith(name)).split(" ", 1)[1]
+
+
 @pytest.mark.slow
-def test_box(tmp_path):
+def test_limits(told):
+    out = told["limits"]
+    text = "\n".join(out)
+    assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one, their processors have one)" in text
+    limits = line(out, "limits").split()
+    assert limits[0] == str(64 << 20) and limits[-4:] == ["1", "40", "50000", "100000"], text
+    assert int(line(out, "daemon")) == 4, text
+    assert answer(out, "plain")["stdout"] == "ok\n0::/own/sallyport-0/commands\n"
+    big = answer(out, "big")
+    assert big["oom_killed"] is True and big["signal"] == "SIGKILL" and big["exit_code"] == 137, big
+    assert "survived" not in big["stdout"]
+    for name, said in (("next", "next\n"), ("part", "small\n"), ("busy", "counted\n"), ("left", "left\n"),
+                       ("last", "last\n")):
+        r = answer(out, name)
+        assert r["stdout"] == said and r["exit_code"] == 0 and "oom_killed" not in r, r
+    assert int(line(out, "throttled")) > 0 and line(out, "again") == "50000 100000", text
+    assert line(out, "end") == "0 0 ", text  # status, folders left, controllers left
+
+
+@pytest.mark.slow
+def test_others_in_the_cgroup(told):
+    """The kernel gives no controllers to the children of a cgroup with processes: told, and no more, but where
+    nothing else keeps the limit."""
+    out = told["others"]
+    text = "\n".join(out)
+    shared = "commands are ended together; others share our cgroup, so no limit for memory"
+    assert f"layer cgroup: on ({shared} and processes)" in text
+    assert f"The layer cgroup is missing (SALLYPORT_CPUS needs it; {shared}, processes and processors); " \
+        "SALLYPORT_ACCEPT_MISSING=cgroup,signal-scope starts without it." in text
+    assert line(out, "status") == "2"
+    assert answer(out, "plain")["stdout"] == "ok\n"
+    assert line(out, "end") == "0 0 ", text
+
+
+@pytest.mark.slow
+def test_number_of_processes(told):
+    out = told["number"]
+    text = "\n".join(out)
+    assert "their number has one" in text and answer(out, "many")["stdout"] in ("", "made\n")
+    assert int(line(out, "refused")) > 0, text
+    assert answer(out, "last")["stdout"] == "last\n"
+    assert line(out, "end") == "0 0 ", text
+
+
+@pytest.mark.slow
+def test_box(told):
     """Each identity has its limits for itself, and what one does over them is its own loss. A hundred processes that
     spin on a fifth of a processor end in time: what is ended isn't held to the limit."""
-    out = lines(tmp_path, SETTINGS, BOX, TWO, "finish\n", own_root=True)
+    out = told["box"]
     text = "\n".join(out)
     assert "layer cgroup: on (commands are ended together, their memory has one limit, their number has one, " \
         "their processors have one)" in text

@@ -1,6 +1,6 @@
 """vm.py: Debian's own kernel in a virtual machine, for what the host's kernel can't be asked: here a cgroup
-tree that has the memory and pids controllers. One shell script runs as root in a system of a few programs in
-memory; what it prints comes back. Nothing of the host is reachable from inside. Emulated: that works wherever the tests do."""
+tree that has the memory and pids controllers. Shell scripts run as root, one after the other, in a system of a few
+programs in memory; what they print comes back. Nothing of the host is reachable from inside. Emulated: that works wherever the tests do."""
 import os
 import pathlib
 import re
@@ -26,17 +26,24 @@ $b chown 1000:1000 /ws
 echo "root:x:0:0::/:/bin/sh" > /etc/passwd
 $b dmesg -n 1
 fi
-if [ "$1" != moved ] && [ -e /own-root ]; then # the first root can't be left, so no view is made in it
+part() {
+    echo "VM-PART $1"
+    $b sh "/scripts/$1" 2>&1
+}
+if [ "$1" != moved ]; then
+    echo "VM-BEGIN"
+    for n in $($b cat /scripts.first); do part "$n"; done
+fi
+if [ "$1" != moved ] && [ -s /scripts.moved ]; then # the first root can't be left, so no view is made in it
     $b mkdir /new
     $b mount -t tmpfs new /new
-    $b cp -a /bin /usr /lib* /etc /script /init /ws /new
+    $b cp -a /bin /usr /lib* /etc /scripts* /init /ws /new
     $b mkdir -p /new/proc /new/sys /new/dev /new/tmp /new/run
     for m in proc sys dev tmp; do $b mount -o move /$m /new/$m; done
     exec $b switch_root /new /bin/busybox sh /init moved
 fi
-echo "VM-BEGIN"
-/bin/busybox sh /script 2>&1
-echo "VM-END $?"
+for n in $($b cat /scripts.moved); do part "$n"; done
+echo "VM-END"
 $b poweroff -f
 """
 
@@ -63,8 +70,8 @@ def libraries(program):
     return set(re.findall(r"(/\S+)", out))
 
 
-def build_root(root, script, own_root):
-    for p in ("bin", "usr/bin", "lib64", "ws"):
+def build_root(root, first, moved):
+    for p in ("bin", "usr/bin", "lib64", "ws", "scripts"):
         (root / p).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
     wanted = {pathlib.Path(p): p for p in PROGRAMS}
@@ -77,18 +84,20 @@ def build_root(root, script, own_root):
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(p, to)
     (root / "bin/sh").symlink_to("bash")
-    (root / "script").write_text(script)
-    if own_root:
-        (root / "own-root").touch()
+    for order, scripts in (("first", first), ("moved", moved)):
+        (root / f"scripts.{order}").write_text(" ".join(scripts))
+        for name, script in scripts.items():
+            (root / "scripts" / name).write_text(script)
     init = root / "init"
     init.write_text(INIT)
     init.chmod(0o755)
 
 
-def run(script, folder, memory="768M", bound=900, own_root=False):
-    """What the script printed, by lines. own_root: in a root that is a mount, as a machine has it."""
+def run(folder, first, moved, memory="768M", bound=1800):
+    """What each script printed, by its name, as lines. moved: those that run in a root that is a mount, as a machine
+    has it."""
     root = pathlib.Path(folder) / "root"
-    build_root(root, script, own_root)
+    build_root(root, first, moved)
     listing = subprocess.run(["find", "."], cwd=root, check=True, capture_output=True).stdout
     image = pathlib.Path(folder) / "initrd"
     with open(image, "wb") as f:
@@ -100,4 +109,5 @@ def run(script, folder, memory="768M", bound=900, own_root=False):
         stdin=subprocess.DEVNULL, capture_output=True, timeout=bound, check=False)
     text = done.stdout.decode("utf-8", "replace").replace("\r", "")
     assert "VM-BEGIN\n" in text and "VM-END" in text, text[-5000:] + done.stderr.decode()
-    return text.partition("VM-BEGIN\n")[2].partition("VM-END")[0].splitlines()
+    parts = text.partition("VM-BEGIN\n")[2].partition("VM-END")[0].split("VM-PART ")[1:]
+    return {name: rest.splitlines() for name, _, rest in (part.partition("\n") for part in parts)}

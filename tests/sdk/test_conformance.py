@@ -7,7 +7,9 @@ import tarfile
 
 import pytest
 
+from clients import LANGUAGES, Driver
 from harness import names
+from harness.box import KEY
 
 TABLE = json.loads((names.ROOT / "sdk/conformance.json").read_text(encoding="utf-8"))
 SEAT_ENV = {names.MAX_UPLOAD: "20MiB"}
@@ -50,6 +52,22 @@ def result(got):
 def cases(face):
     found = [c for c in TABLE["cases"] if c.get("on", face) == face]
     return pytest.mark.parametrize("case", found, ids=[c["name"] for c in found])
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def client(request, seat):
+    """One client for all cases: a process for each would be most of what they cost, and tell nothing of what a client
+    keeps from one call for the next."""
+    d = Driver(request.param, f"http://127.0.0.1:{seat.port}")
+    yield d
+    d.close()
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def box_client(request, many):
+    d = Driver(request.param, f"http://127.0.0.1:{many.port}", key=KEY)
+    yield d
+    d.close()
 
 
 def run(client, case, box):

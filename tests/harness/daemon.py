@@ -209,22 +209,22 @@ class Daemon:
     @property
     def init_pid(self):
         if self._init is None:
-            self._init = procs.wait_for("the fence's first process", lambda: procs.children(self.outer.pid))[0]
+            self._init = procs.wait_for("the fence's first process", lambda: procs.first_child(self.outer.pid))
         return self._init
 
     @property
     def main(self):
         init = self.init_pid
 
+        def fits(pid):
+            p = procs.read(pid)
+            return p and p.role is None and p.state != "Z" and "launcher.py" not in "".join(p.cmdline)
+
         def find():
             if self._main is not None and (p := procs.read(self._main)) and p.ppid == init and p.state != "Z":
                 return p
-            for pid in procs.children(init):
-                p = procs.read(pid)
-                if p and p.role is None and p.state != "Z" and "launcher.py" not in "".join(p.cmdline):
-                    self._main = pid
-                    return p
-            return None
+            self._main = procs.first_child(init, fits)
+            return self._main and procs.read(self._main)
         return procs.wait_for("main", find)
 
     def procs(self):

@@ -67,18 +67,34 @@ def read(pid, level=-1):
                 int(st["PPid"]), st["State"][0], args, st["Name"])
 
 
+def is_child(pid, of):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            return int(f.read().rpartition(b")")[2].split()[1]) == of
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def children(pid):
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as f:
-                    fields = f.read().rpartition(b")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(fields[1]) == pid:
-                found.append(int(name))
-    return found
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and is_child(name, pid)]
+
+
+def first_child(pid, fits=lambda child: True):
+    """Of the children that fit, one. Those that were started soon after it are asked first: a look at all of /proc costs
+    milliseconds."""
+    for many in (lambda: (n for n in range(pid + 1, pid + 50) if is_child(n, pid)), lambda: children(pid)):
+        for child in many():
+            if fits(child):
+                return child
+    return None
+
+
+def in_pid_namespace(pid, inode):
+    """Surely. Of what is on its way out the kernel may not tell."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino == inode
+    except OSError:
+        return False
 
 
 def in_namespace(init_pid):
@@ -90,9 +106,9 @@ def in_namespace(init_pid):
         level = len(status(init_pid)["NSpid"].split()) - 1
     except (FileNotFoundError, ProcessLookupError):
         return []
-    below = {}
+    below, ours = {}, os.stat("/proc/self/ns/pid").st_ino
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and not in_pid_namespace(name, ours):
             p = read(int(name), level)
             if p is not None:
                 below.setdefault(p.ppid, []).append(p)

@@ -54,7 +54,8 @@ def seat(request):
         d.wait_up()
         for n in OTHERS:
             assert layer(d, n) == ("on" if n == does_it else "off"), d.log()
-        d.most = most
+        # how many the kernel starts is no matter of the build
+        d.most = min(most, 1000) if "ASAN_OPTIONS" in os.environ else most
         yield d
         d.stop()
     finally:
@@ -146,7 +147,7 @@ def test_hang_up(seat):
 
 @pytest.mark.slow
 def test_thousands(seat):
-    """3,000 children, in sessions of their own, deaf, or waiting; no timed assertion: only that they end."""
+    """3,000 children (with a sanitizer 1,000), in sessions of their own, deaf, or waiting; no timed assertion: only that they end."""
     r = seat.run(python(f"""
         import os, signal
         for n in range({seat.most}):

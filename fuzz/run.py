@@ -27,8 +27,8 @@ FINDINGS = ROOT / "fuzz/findings"
 TARGETS = sorted(p.stem.removeprefix("fuzz_") for p in (ROOT / "fuzz").glob("fuzz_*.c"))
 MAX_LEN = 20000
 COVERAGE_GOAL = 90  # percent of a target's modules' lines
-SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false"]
-FLAGS = "-fsanitize=fuzzer-no-link"
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"]
+FLAGS = "-fsanitize=fuzzer-no-link -gline-tables-only"
 
 
 def build(folder, compiler, engine, c_args, link_args="", options=(), names=None):

@@ -42,9 +42,10 @@ struct sp_pool;
 struct sp_upload {
     struct sp_work work;
     struct sp_pool *pool;
-    struct sp_put put; /* the running thread's; the rest is under the pool's lock */
-    uint32_t id, generation;
-    bool used, running, queued, eof, committed;
+    struct sp_put put; /* the running thread's, as are: */
+    bool eof, committed;
+    uint32_t id, generation; /* under the pool's lock, as is the rest */
+    bool used, running, queued;
     unsigned pending; /* what happened to it and wasn't dealt with */
     uint64_t size;    /* of COMMIT, or of data */
     char *data;       /* all of the file, or NULL: it comes by a pipe */

@@ -17,13 +17,13 @@
 void sp_port_open(struct sp_pool *p, int fd)
 {
     bool ok = p->port.fd < 0 && sp_pool_ready(p);
+    /* As `wake`, which stands for it, too: whoever takes one wakes the next for what is left. */
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
+    pthread_mutex_lock(&p->lock); /* the threads see all of this, or nothing */
     for (int i = 0; ok && i < SP_POOL_THREADS; i++) {
         p->frame[i] = p->frame[i] == NULL ? malloc(sizeof *p->frame[i]) : p->frame[i];
         ok = p->frame[i] != NULL; /* large, but hardly touched */
     }
-    /* As `wake`, which stands for it, too: whoever takes one wakes the next for what is left. */
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
-    pthread_mutex_lock(&p->lock); /* the threads see all of this, or nothing */
     if (ok)
         sp_chan_init(&p->port, fd);
     pthread_mutex_unlock(&p->lock);
@@ -66,9 +66,9 @@ void sp_port_serve(struct sp_pool *p, unsigned number)
 {
     pthread_mutex_lock(&p->lock);
     struct sp_chan port = p->port;
+    struct sp_frame *f = p->frame[number % SP_POOL_THREADS];
     pthread_mutex_unlock(&p->lock);
     for (;;) {
-        struct sp_frame *f = p->frame[number % SP_POOL_THREADS];
         struct sp_msg m;
         int more = 0, got = port.fd < 0 ? 0 : sp_chan_recv(&port, f);
         if (got == 0 && port.fd >= 0 && ioctl(port.fd, FIONREAD, &more) == 0 && more > 0)

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 
 from . import names, places, procs
@@ -159,23 +160,24 @@ class Gvisor(Daemon):
             self.exit.update(status=128 - code if code and code > 128 else code, orphans=0)
         return self.exit
 
-    def runsc(self, *argv):
-        """As `runsc do` in the fence itself: it has its state in a folder of a name of its own there."""
-        init = self.init_pid
-        if self.state is None:
-            self.state = procs.wait_for("runsc's folder", lambda: next(
-                (n for n in os.listdir(f"/proc/{init}/root/tmp") if n.startswith("runsc-do")), None))
-        return run("nsenter", "--target", init, "--pid", "--mount", "runsc", "--rootless", "--root", f"/tmp/{self.state}",
-                   *argv)
-
     def container(self):
+        """Its name, and the folder of state that `runsc do` made in the fence's /tmp: a file there is called after it."""
         if self.name is None:
-            self.name = procs.wait_for("the container", lambda: self.runsc("list", "-quiet").stdout.decode().strip())
+            tmp = f"/proc/{self.init_pid}/root/tmp"
+            self.state, self.name = procs.wait_for("the container", lambda: next(
+                ((folder, file.partition("_sandbox:")[0]) for folder in os.listdir(tmp) if folder.startswith("runsc-do")
+                 for file in os.listdir(f"{tmp}/{folder}") if file.endswith(".state")), None))
         return self.name
+
+    def runsc(self, *argv):
+        """As `runsc do` in the fence itself."""
+        self.container()
+        return run("nsenter", "--target", self.init_pid, "--pid", "--mount", "runsc", "--rootless", "--root",
+                   f"/tmp/{self.state}", *argv)
 
     def procs(self):
         done = self.runsc("exec", "--cap", "CAP_SYS_PTRACE", "--cap", "CAP_DAC_OVERRIDE", self.container(),
-                          "/usr/bin/python3", "-I", "-c", LOOK)
+                          "/usr/bin/python3", "-I", "-S", "-c", LOOK)
         assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
         return [InsideProc(p["pid"], p["pid"], int(p["status"]["PPid"]), p["status"]["State"][0],
                            tuple(p["line"]), p["status"]["Name"], p) for p in ast.literal_eval(done.stdout.decode())]
@@ -184,6 +186,10 @@ class Gvisor(Daemon):
     def main(self):
         return procs.wait_for("the daemon", lambda: next(
             (p for p in self.procs() if p.pid == 1), None))
+
+    def signal(self, number=signal.SIGTERM):
+        """To the first process, without a look at all of them."""
+        procs.wait_for("the daemon", lambda: self.runsc("kill", "--pid", 1, self.container(), int(number)).returncode == 0)
 
     def kill(self, proc, number=9):
         done = self.runsc("kill", "--pid", proc.pid, self.container(), int(number))

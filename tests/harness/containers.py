@@ -187,6 +187,10 @@ class Gvisor(Daemon):
         return procs.wait_for("the daemon", lambda: next(
             (p for p in self.procs() if p.pid == 1), None))
 
+    def strangers(self):
+        """As elsewhere, by one look: main is the first process."""
+        return [p for p in self.procs() if p.pid != 1 and p.role is None and p.state != "Z" and not p.held]
+
     def signal(self, number=signal.SIGTERM):
         """To the first process, without a look at all of them."""
         procs.wait_for("the daemon", lambda: self.runsc("kill", "--pid", 1, self.container(), int(number)).returncode == 0)

@@ -78,7 +78,7 @@ bool sp_brief_get(int dir, const char *name, unsigned char type, struct sp_brief
     struct stat st;
     *b = (struct sp_brief){0};
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        b->mode = DTTOIF(type); /* its folder may be read but not searched */
+        b->mode = (mode_t)DTTOIF(type); /* its folder may be read but not searched */
         return errno != ENOENT;
     }
     b->size = st.st_size < 0 ? 0 : st.st_size;

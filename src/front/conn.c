@@ -5,6 +5,7 @@
 
 #include "sallyport/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ void conn_clock(struct conn *c, enum conn_clock clock)
         h2o_timeout_unlink(&c->timer);
     c->clock = clock;
     c->moved = 0;
+    assert(clock == CLOCK_NONE || c->state != CONN_DEAD); /* who is to be freed is on no list */
     if (clock != CLOCK_NONE)
         h2o_timeout_link(front.loop, &front.clocks[clock], &c->timer);
 }

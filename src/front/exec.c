@@ -369,7 +369,8 @@ static void exited(struct conn *c, const struct sp_msg *m)
     c->fill = exec_result_fill;
     if (!exec_result_fill(c)) /* small answers leave with their head */
         c->fill = NULL;
-    reply_start(c);
+    if (c->state != CONN_DEAD)
+        reply_start(c);
 }
 
 /* Also after the head of a stream is out, where only an event can say it. */

@@ -164,7 +164,7 @@ static void answer(struct conn *c)
     if (ok)
         reply_json(c, one && f->created ? 201 : 200, extra, text, n);
     else
-        reply_error(c, SP_E_OVERLOADED, NULL);
+        conn_close(c); /* the files are there: what isn't to be had is the memory to say so */
     free(text);
 }
 

@@ -4,6 +4,7 @@
 
 #include "sallyport/utf8.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,7 @@ void reply_error(struct conn *c, enum sp_err e, const char *sentence)
 
 void reply_start(struct conn *c)
 {
+    assert(c->state != CONN_DEAD); /* nor may what is to be freed come to life again */
     c->state = CONN_SEND;
     conn_clock(c, CLOCK_STALL);
     pump(c);

@@ -60,7 +60,7 @@ static size_t copy_names(const struct listing *l, size_t chunk, char **names, si
 {
     size_t from = l->chunk[chunk].at;
     size_t end = (chunk + 1) * CHUNK < l->names.count ? l->chunk[chunk + 1].at : l->names.used;
-    if (end - from > *room) {
+    if (*names == NULL || end - from > *room) {
         char *more = realloc(*names, end - from);
         if (more == NULL)
             return 0;

@@ -247,17 +247,11 @@ START_TEST(whole_answers)
 }
 END_TEST
 
-/* Random messages of both sides, random clocks, random deaths: no invariant breaks. With a
- * sanitizer fuzz/fuzz_broker.c does the same all the time. */
-#ifdef SP_SANITIZE
-#define NOISE 5000
-#else
-#define NOISE 20000
-#endif
+/* Random messages of both sides, random clocks, random deaths: no invariant breaks. */
 START_TEST(noise)
 {
     srandom((unsigned)_i);
-    for (int i = 0; i < NOISE; i++) {
+    for (int i = 0; i < 20000; i++) {
         struct sp_msg m = make(all_ops[random() % OPS], (uint32_t)(random() % 24 + 1));
         m.timeout_ms = (uint64_t)(random() % 3000);
         long what = random() % 100;

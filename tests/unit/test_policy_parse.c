@@ -161,14 +161,6 @@ START_TEST(mangled)
 }
 END_TEST
 
-/* Rounds of chance: which way a filter decides is the plain build's to find; in a sanitizer's,
- * where each takes many times as long, a part of them reaches the same memory. */
-#ifdef SP_SANITIZE
-#define ROUNDS(n) ((n) / 10)
-#else
-#define ROUNDS(n) (n)
-#endif
-
 /* ---- BPF, as the kernel runs it ---- */
 static uint32_t run(const struct sock_filter *f, size_t n, const struct seccomp_data *d)
 {
@@ -305,7 +297,7 @@ START_TEST(built_in)
         size_t len;
         const char *t = sp_policy_text((enum sp_filter)f, &len);
         ck_assert_ptr_nonnull(t);
-        differ(t, len, ROUNDS(40000));
+        differ(t, len, 40000);
     }
 }
 END_TEST
@@ -315,7 +307,7 @@ START_TEST(random_rules)
     static const char *const acts[] = {"allow", "kill", "errno EPERM", "log", "trap", "errno EIO"};
     static const char *const calls[] = {"read", "write", "socket", "clone"};
     static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="};
-    for (int round = 0; round < ROUNDS(300); round++) {
+    for (int round = 0; round < 300; round++) {
         char t[8192];
         size_t n = (size_t)snprintf(t, sizeof t, "default %s\nallow getpid\n", acts[rnd() % 6]);
         for (int i = 0; i < 12; i++) {
@@ -364,7 +356,7 @@ START_TEST(added)
     ck_assert_uint_eq(whole.nadded, 8 + 1);
     ck_assert_int_eq(sp_policy_compile_added(ours, no, false, c, tc, &cmd, &nc, &e), 0);
     ck_assert_int_eq(sp_policy_compile_added(ours, no, true, b, tb, &brk, &nb, &e), 0);
-    for (int i = 0; i < ROUNDS(60000); i++) {
+    for (int i = 0; i < 60000; i++) {
         struct seccomp_data d = {.arch = seccomp_arch_native()};
         d.nr = rnd() % 3 == 0 ? whole.rules[rnd() % whole.nadded].nr : (int)(rnd() % 440);
         for (int k = 0; k < 6; k++)

@@ -112,14 +112,19 @@ static size_t block(struct code *c, const struct sp_policy *p, int nr)
     return code_enter(c, &next, NR);
 }
 
+/* Asked once: it looks through the whole table for each number. */
 static int find_newest(uint32_t *known)
 {
+    static uint32_t newest;
+    *known = newest;
+    if (newest != 0)
+        return 0;
     errno = 0;
     for (int nr = SP_POLICY_NR_MAX - 1; nr > 0; nr--) {
         char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
         if (name != NULL) {
             free(name);
-            *known = (uint32_t)nr;
+            *known = newest = (uint32_t)nr;
             return 0;
         }
         if (errno == ENOMEM) /* it has a name, but no room for it */

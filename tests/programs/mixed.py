@@ -74,7 +74,8 @@ def signals(rng):
     caught = f"trap 'echo got {number}; exit 3' {number}; kill -{number} $$; echo after"
     return rng.choice((
         f"sh -c 'kill -{number} $$'; echo $?", caught if number != "KILL" else "exit 1",
-        f"sleep 50 & kill -{number} $!; wait $! 2>/dev/null; echo $?",
+        # A shell's background command ignores INT and QUIT, but only from some moment after its start on.
+        f"sleep 50 & kill -{'TERM' if number in ('INT', 'QUIT') else number} $!; wait $! 2>/dev/null; echo $?",
         f"timeout -s {number} 0.02 sleep 50; echo $?")) + f"; exit {rng.randint(0, 9)}"
 
 

@@ -26,6 +26,9 @@
 
 #define TEXT 65536
 
+static const char controllers[] =
+    "cgroup v2 with the memory, pids and cpu controllers (systemd: Delegate=memory pids cpu)";
+
 static ssize_t read_text(const char *path, char *buf, size_t cap)
 {
     size_t n = 0;
@@ -231,8 +234,7 @@ static void tell(struct sp_cgroup *g, const int error[3])
     if (r == -EBUSY)
         g->fix = "start the daemon in a cgroup of its own (systemd: Delegate=memory pids cpu)";
     else if (r != 0)
-        g->fix = "cgroup v2 with the memory, pids and cpu controllers (systemd: "
-                 "Delegate=memory pids cpu)";
+        g->fix = controllers;
 }
 
 /* What wasn't asked for isn't missed. dir: of the cgroup with the limits. */
@@ -351,15 +353,41 @@ static int fill(struct sp_cgroup *g, const struct sp_config *c)
     return open_commands(g, g->memory, g->cpu);
 }
 
+/* What the kernel says of where we are; static, as both are large. */
+static bool read_own(const char **self, const char **mounts)
+{
+    static char in_self[TEXT], in_mounts[TEXT * 4];
+    *self = in_self;
+    *mounts = in_mounts;
+    return read_text("/proc/self/cgroup", in_self, sizeof in_self) >= 0 &&
+           read_text("/proc/self/mountinfo", in_mounts, sizeof in_mounts) >= 0;
+}
+
+bool sp_cgroup_limits_nothing(const struct sp_config *c, const char **fix)
+{
+    const char *self, *mounts;
+    char own[4096], path[4096 + 32], text[4096];
+    *fix = NULL;
+    if (!read_own(&self, &mounts) || !sp_cgroup_locate(self, mounts, 0, own, sizeof own))
+        return false;
+    (void)snprintf(path, sizeof path, "%s/cgroup.controllers", own);
+    if (read_text(path, text, sizeof text) < 0)
+        return false;
+    if (c->limit_memory != 0 || c->limit_procs != 0 || c->limit_cpus != 0)
+        *fix = controllers;
+    return !(c->limit_memory != 0 && sp_cgroup_word(text, "memory")) &&
+           !(c->limit_procs != 0 && sp_cgroup_word(text, "pids")) &&
+           !(c->limit_cpus != 0 && sp_cgroup_word(text, "cpu"));
+}
+
 int sp_cgroup_make(struct sp_cgroup *g, const struct sp_config *c)
 {
     static const char delegate[] =
         "a cgroup that the daemon may write (systemd: Delegate=memory pids cpu; "
         "in a container a writable /sys/fs/cgroup)";
-    static char self[TEXT], mounts[TEXT * 4];
+    const char *self, *mounts;
     *g = (struct sp_cgroup){.fds = {-1, -1, -1, -1, -1}, .lock = -1};
-    if (read_text("/proc/self/cgroup", self, sizeof self) < 0 ||
-        read_text("/proc/self/mountinfo", mounts, sizeof mounts) < 0)
+    if (!read_own(&self, &mounts))
         return fail(g, -ENOENT, "/proc doesn't tell", NULL);
     int r = -ENOENT;
     bool any = false;

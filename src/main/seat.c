@@ -162,28 +162,34 @@ static int choose(struct super *s, const struct settings *set, bool check, char 
     return ids_choose(set, &s->cfg, warn, warnlen, err, errlen);
 }
 
+/* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup. */
+static void without_cgroup(struct sp_layer_state *l, const struct sp_config *c)
+{
+    (void)snprintf(l->why, sizeof l->why,
+                   "it would limit nothing here%s, and the PID namespace ends commands",
+                   c->limit_cpus != 0     ? " (no controller for processors)"
+                   : c->limit_memory != 0 ? " (no controller for memory)"
+                                          : "");
+}
+
 /* A daemon can do without: what is missing is told, and no more, but where nothing else could keep
  * a limit that was asked for. */
 static int make_cgroup(struct super *s, struct sp_plan *plan, char *err, size_t errlen)
 {
     struct sp_layer_state *l = &plan->layer[SP_LAYER_CGROUP];
     struct sp_config *c = &s->cfg;
-    bool made = c->cgroup && sp_cgroup_make(&s->cgroup, c) == 0;
-    if (c->cgroup) {
+    bool made = false;
+    if (c->cgroup && c->pid_ns && sp_cgroup_limits_nothing(c, &l->fix)) {
+        without_cgroup(l, c);
+    } else if (c->cgroup) {
+        made = sp_cgroup_make(&s->cgroup, c) == 0;
         (void)snprintf(l->why, sizeof l->why, "%s", s->cgroup.why);
         l->fix = s->cgroup.fix;
-    }
-    /* A PID namespace ends commands as surely, and each pays some 2 % for being born in a cgroup.
-     */
-    bool limits = s->cgroup.memory || s->cgroup.pids || s->cgroup.cpu;
-    if (made && c->pid_ns && !limits) {
-        sp_cgroup_remove(&s->cgroup);
-        (void)snprintf(l->why, sizeof l->why,
-                       "it would limit nothing here%s, and the PID namespace ends commands",
-                       c->limit_cpus != 0     ? " (no controller for processors)"
-                       : c->limit_memory != 0 ? " (no controller for memory)"
-                                              : "");
-        made = false;
+        if (made && c->pid_ns && !s->cgroup.memory && !s->cgroup.pids && !s->cgroup.cpu) {
+            sp_cgroup_remove(&s->cgroup);
+            without_cgroup(l, c);
+            made = false;
+        }
     }
     l->active = c->cgroup = made;
     c->cgroup_memory = made && s->cgroup.memory;

@@ -47,7 +47,8 @@ enum sp_op {
     /* main -> front, broker */
     SP_OP_DRAIN = 64, /* front: stop accepting, finish, exit 0. */
     SP_OP_KILL_ALL,   /* broker: kill running commands; refuse new ones */
-    SP_OP_RESTARTS,   /* front: how often it (size) and the broker (ino) were started anew */
+    SP_OP_BEGIN,      /* front: to accept, as the others are up; how often it (size) and the broker
+                         (ino) were started anew */
     SP_OP_TLS,        /* front: fd = a new sp_tls_bundle */
     SP_OP_FRONT,      /* broker: fd = socket of a new front; drop the old one's work */
     /* role -> main */

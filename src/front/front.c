@@ -68,10 +68,12 @@ static void on_main(h2o_socket_t *sock, const char *err)
     if (m.op == SP_OP_TLS && front.cfg->tls)
         tls_reload(sp_frame_take_fd(&frame, 0));
     sp_frame_close_fds(&frame);
-    if (m.op == SP_OP_DRAIN && !front.draining)
+    if (m.op == SP_OP_DRAIN && !front.draining) {
         drain();
-    else if (m.op == SP_OP_RESTARTS)
+    } else if (m.op == SP_OP_BEGIN) {
         metrics_restarts(m.size, m.ino);
+        front_resume_accept();
+    }
 }
 
 /* A connection has its socket and a file or pipe; the command's three are among those put by. A
@@ -180,7 +182,6 @@ int sp_front_main(void)
     for (unsigned i = 0; i < front.nlisteners; i++)
         listen_on(i);
     front.accept_paused = true;
-    front_resume_accept();
     struct sp_msg up = {.op = SP_OP_UP};
     if (sp_msg_send(&front.main, &up, NULL, 0) != 0)
         return 1;

@@ -214,13 +214,14 @@ int start_front(struct super *s)
         const struct sp_role_ns ns = sp_ns_of(&s->cfg, false);
         r = start(&s->front, map, n, &ns);
     }
-    if (r == 0) { /* for its metrics */
-        const struct sp_msg n = {
-            .op = SP_OP_RESTARTS, .size = s->front.ndeaths, .ino = s->broker.ndeaths};
-        r = sp_msg_send(&s->front.chan, &n, NULL, 0);
-    }
     close(pair[1]);
     return r;
+}
+
+int begin_front(struct super *s)
+{
+    const struct sp_msg m = {.op = SP_OP_BEGIN, .size = s->front.ndeaths, .ino = s->broker.ndeaths};
+    return sp_msg_send(&s->front.chan, &m, NULL, 0);
 }
 
 int start_registry(struct super *s)

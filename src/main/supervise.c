@@ -48,14 +48,15 @@ static bool back_off(struct super *s, struct child *c)
     return true;
 }
 
-/* Both roles, from nothing. False when one failed to come up. */
+/* All roles, from nothing. False when one failed to come up. The broker with its cell and the front
+ * take as long as each other: side by side. The front accepts when there is somebody to ask. */
 static bool start_all(struct super *s)
 {
-    if (start_broker(s) != 0 || !await_up(s, &s->broker))
+    if (start_broker(s) != 0 || start_front(s) != 0 || !await_up(s, &s->broker))
         return false;
     if (s->cfg.mode == SP_MODE_BOX && (start_registry(s) != 0 || !await_up(s, &s->registry)))
         return false;
-    return start_front(s) == 0 && await_up(s, &s->front);
+    return begin_front(s) == 0 && await_up(s, &s->front);
 }
 
 /* 2: what the registry has and what it was told don't fit, which another try won't change. */
@@ -137,7 +138,7 @@ static bool replace_front(struct super *s)
         return false;
     if (s->stops > 0 || broker_lost(s))
         return true;
-    if (start_front(s) != 0 || !await_up(s, &s->front)) {
+    if (start_front(s) != 0 || begin_front(s) != 0 || !await_up(s, &s->front)) {
         if (s->front.pid > 0 && s->stops == 0)
             end_child(s, &s->front); /* its death is seen in the next turn */
         return true;

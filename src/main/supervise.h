@@ -62,6 +62,8 @@ void pump(struct super *s, uint64_t until);
 int start_broker(struct super *s);
 int start_front(struct super *s);
 int start_registry(struct super *s);
+/* Once for each front, when all that it asks are up: it accepts nobody before. 0 or -errno. */
+int begin_front(struct super *s);
 /* Pumps until c is up. False: it died, took too long or we are asked to stop. */
 bool await_up(struct super *s, struct child *c);
 /* Pumps until c has ended. False when the time is over. */

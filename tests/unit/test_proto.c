@@ -70,7 +70,7 @@ static const struct {
     {{.op = SP_OP_FAIL, .id = 13, .err = SP_E_NO_SPACE}, 0, 0, 0},
     {{.op = SP_OP_DRAIN}, 0, 0, 0},
     {{.op = SP_OP_KILL_ALL}, 0, 0, 0},
-    {{.op = SP_OP_RESTARTS, .size = 3, .ino = UINT64_MAX}, 0, 0, 0},
+    {{.op = SP_OP_BEGIN, .size = 3, .ino = UINT64_MAX}, 0, 0, 0},
     {{.op = SP_OP_TLS}, 1, 1, 0},
     {{.op = SP_OP_FRONT}, 1, 1, 0},
     {{.op = SP_OP_UP}, 0, 0, 0},

@@ -36,6 +36,7 @@ struct sp_rule {
     int line;
     uint32_t action; /* SECCOMP_RET_* with its data */
     uint32_t nconds; /* 0: always matches */
+    uint16_t next;   /* the next rule of this call: 1 + its place, 0 none */
     struct sp_cond conds[SP_POLICY_CONDS_MAX];
 };
 
@@ -53,10 +54,12 @@ struct sp_policy {
     uint32_t decision[SP_POLICY_NR_MAX]; /* its action */
     bool conditional[SP_POLICY_NR_MAX];  /* a conditional rule was seen */
     enum sp_policy_part part;
-    bool loosen;                               /* of an added text only what allows counts */
-    bool above[SP_POLICY_NR_MAX];              /* decided by the added text */
-    size_t nrules, nadded;                     /* nadded: of the added text */
-    struct sp_rule rules[SP_POLICY_RULES_MAX]; /* in the order of the text */
+    bool loosen;                      /* of an added text only what allows counts */
+    bool above[SP_POLICY_NR_MAX];     /* decided by the added text */
+    size_t nrules, nadded;            /* nadded: of the added text */
+    uint16_t first[SP_POLICY_NR_MAX]; /* a call's first rule and its last: 1 + the place */
+    uint16_t last[SP_POLICY_NR_MAX];
+    struct sp_rule rules[SP_POLICY_RULES_MAX]; /* in the order of the text; only nrules are set */
 };
 
 /* 0, or -EINVAL with *e set. */

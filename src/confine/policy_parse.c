@@ -228,6 +228,9 @@ static int add(struct line *l, struct sp_policy *p, const struct sp_rule *r)
     } else
         p->conditional[r->nr] = true;
     p->rules[p->nrules++] = *r;
+    uint16_t place = (uint16_t)p->nrules; /* at most SP_POLICY_RULES_MAX */
+    *(p->first[r->nr] == 0 ? &p->first[r->nr] : &p->rules[p->last[r->nr] - 1].next) = place;
+    p->last[r->nr] = place;
     return 0;
 }
 
@@ -333,9 +336,15 @@ static int parse_part(const char *text, size_t len, struct sp_policy *p, struct 
     return 0;
 }
 
+/* The rules stay as they are: to write them all takes longer than to read a policy. */
+static void empty(struct sp_policy *p)
+{
+    memset(p, 0, offsetof(struct sp_policy, rules));
+}
+
 int sp_policy_parse(const char *text, size_t len, struct sp_policy *p, struct sp_policy_error *e)
 {
-    memset(p, 0, sizeof *p);
+    empty(p);
     if (e != NULL)
         e->added = false;
     return parse_part(text, len, p, e);
@@ -346,7 +355,7 @@ int sp_policy_parse_added(const char *added, size_t added_len, bool loosen, cons
 {
     if (added == NULL)
         return sp_policy_parse(text, len, p, e);
-    memset(p, 0, sizeof *p);
+    empty(p);
     p->part = SP_POLICY_ADDED;
     p->loosen = loosen;
     if (e != NULL)

@@ -86,9 +86,9 @@ static uint32_t want(const struct sp_policy *p, uint32_t known, const struct sec
         return p->newer;
     if (nr >= SP_POLICY_NR_MAX)
         return p->def;
-    for (size_t i = 0; p->conditional[nr] && i < p->nrules; i++) {
-        const struct sp_rule *r = &p->rules[i];
-        bool match = r->nr == (int)nr;
+    for (uint16_t i = p->first[nr]; p->conditional[nr] && i != 0; i = p->rules[i - 1].next) {
+        const struct sp_rule *r = &p->rules[i - 1];
+        bool match = true;
         for (uint32_t k = 0; match && k < r->nconds; k++)
             match = holds(&r->conds[k], args);
         if (match)

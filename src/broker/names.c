@@ -67,6 +67,7 @@ void box_registry_new(struct box *x, int fd)
     sp_chan_close(&x->registry);
     sp_chan_init(&x->registry, fd);
     x->due_id = 0;
+    x->next_sweep = 0; /* the ids that the last one held for nobody are due */
     for (unsigned i = 0; i < BROKER_SLOTS_MAX; i++) {
         struct box_work *w = &x->work[i];
         w->asked = 0;

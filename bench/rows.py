@@ -11,10 +11,11 @@ import subprocess
 import threading
 import time
 
-from layers import ENV
+from layers import ENV, ROOT
 from machine import SHELL, Box, get, memory, pss, request
 
 BIG = 200 << 20
+MIXED = ROOT / "build/bench/bench-mixed"
 
 
 def timed(work):
@@ -64,35 +65,12 @@ def lists(seat, peer, sizes, rounds):
 
 
 def health(seat, peer, seconds):
-    """/healthz while others execute, upload and download without a pause. The times of one call every 5 ms."""
-    stop = threading.Event()
-    block = b"x" * (8 << 20)
-
-    def load(port, what):
-        n = 0
-        while not stop.is_set():
-            n += 1
-            if what == "exec":
-                request(port, "POST", "/execute", b'{"command":"head -c 100000 /dev/zero"}', drop=True)
-            elif what == "put":
-                request(port, "PUT", "/files/h.bin", block, drop=True)
-            else:
-                get(port, "/files/h.bin", drop=True)
-    times = {}
-    for way, port in (("ours", seat.port), ("peer", peer.port)):
-        request(port, "PUT", "/files/h.bin", block)
-        stop.clear()
-        threads = [threading.Thread(target=load, args=(port, w)) for w in ("exec", "put", "get", "get")]
-        for t in threads:
-            t.start()
-        end, times[way] = time.monotonic() + seconds, []
-        with socket.create_connection(("127.0.0.1", port)) as s:
-            while time.monotonic() < end:
-                times[way].append(timed(lambda: (s.sendall(b"GET /healthz HTTP/1.1\r\nHost: b\r\n\r\n"), s.recv(4096))))
-                time.sleep(0.005)
-        stop.set()
-        for t in threads:
-            t.join()
+    """/healthz while others execute, upload and download without a pause, in turns of a second: bench/mixed.c."""
+    times = {"ours": [], "peer": []}
+    for _ in range(seconds):
+        for way, port in (("ours", seat.port), ("peer", peer.port)):
+            run = subprocess.run([MIXED, str(port), "1"], check=True, stdout=subprocess.PIPE, text=True, env=ENV)
+            times[way] += [float(us) for us in run.stdout.split()]
     return "healthz-mixed-load", times
 
 

@@ -12,10 +12,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define READ_ONCE 32768u     /* bytes of one pipe, then the other gets its turn */
-#define READ_TURN (1u << 20) /* bytes of both, then the other connections get theirs */
-#define TEXT_MAX 65000u      /* of one event, escaped: a line is under 64 KiB */
-#define STALL_PROGRESS 1024  /* a client that takes less in a stall period is gone */
+#define READ_ONCE 32768u    /* bytes of one pipe, then the other gets its turn */
+#define TEXT_MAX 65000u     /* of one event, escaped: a line is under 64 KiB */
+#define STALL_PROGRESS 1024 /* a client that takes less in a stall period is gone */
 #define EVENT_MAX (TEXT_MAX + 64u)
 
 /* One stream of the command. */
@@ -226,7 +225,7 @@ void events_pump(struct conn *c)
             conn_request_done(c);
             return;
         }
-        size_t n = turn < READ_TURN || ev->ended ? read_some(c) : 0;
+        size_t n = turn < FRONT_TURN || ev->ended ? read_some(c) : 0;
         if (c->state == CONN_DEAD)
             return;
         turn += n;

@@ -13,8 +13,6 @@
 #include <unistd.h>
 
 #define CAPTURE_FIRST 4096u
-#define BODY_TURN (1u << 20)    /* bytes of chunks, which may hold hardly any data */
-#define CAPTURE_TURN (1u << 20) /* bytes read of one pipe before others get their turn */
 
 static char scratch[65536]; /* where bytes over the limit go */
 
@@ -104,7 +102,7 @@ static int read_chunked(struct conn *c)
             if (used == 0 && dn == 0)
                 break;
         }
-        if (turn >= BODY_TURN) /* all that is here is used: the loop tells us of more */
+        if (turn >= FRONT_TURN) /* all that is here is used: the loop tells us of more */
             return 0;
         ssize_t n = io_refill(c);
         if (n <= 0)
@@ -245,13 +243,13 @@ static void capture_read(struct capture *cap, size_t turn)
 static void on_out(h2o_socket_t *sock, const char *err)
 {
     (void)err;
-    capture_read(&((struct conn *)sock->data)->exec->out, CAPTURE_TURN);
+    capture_read(&((struct conn *)sock->data)->exec->out, FRONT_TURN);
 }
 
 static void on_err(h2o_socket_t *sock, const char *err)
 {
     (void)err;
-    capture_read(&((struct conn *)sock->data)->exec->err, CAPTURE_TURN);
+    capture_read(&((struct conn *)sock->data)->exec->err, FRONT_TURN);
 }
 
 static void feed_stdin(h2o_socket_t *sock, const char *err)

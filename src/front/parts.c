@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN (4u << 20) /* bytes, then the other connections get theirs */
-#define STEP_COST 32u   /* what an event counts, in bytes: a body may have one for each byte */
+#define STEP_COST 32u /* what an event counts, in bytes: a body may have one for each byte */
 
 /* ---- the body ---- */
 
@@ -200,7 +199,7 @@ void parts_pump(struct conn *c)
             if (r < 0)
                 return;
             turn += before - p->npending;
-            if (r == 0 || turn >= TURN) {
+            if (r == 0 || turn >= FRONT_TURN) {
                 place_wait(c);
                 return;
             }

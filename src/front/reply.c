@@ -11,9 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SENDFILE_ONCE (1u << 20)
-#define SENDFILE_TURN (4u << 20) /* then the other connections get their turn */
-
 static void pump(struct conn *c);
 
 static const char *status_text(int status)
@@ -226,9 +223,9 @@ static int flush_file(struct conn *c)
 {
     uint64_t turn = 0;
     while (c->file_left > 0) {
-        if (turn >= SENDFILE_TURN)
+        if (turn >= FRONT_TURN)
             return 2;
-        size_t want = c->file_left < SENDFILE_ONCE ? (size_t)c->file_left : SENDFILE_ONCE;
+        size_t want = c->file_left < FRONT_TURN ? (size_t)c->file_left : FRONT_TURN;
         ssize_t n = io_send_file(c, c->file, c->file_pos, want);
         if (n < 0)
             return errno == EAGAIN ? 0 : -1;

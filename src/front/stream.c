@@ -13,7 +13,6 @@
 
 #define DISPOSITION "Content-Disposition: attachment; filename=\"workspace.tar\"\r\n"
 #define READ_ONCE 65536u
-#define READ_TURN (4u << 20) /* then the other connections get theirs */
 
 struct stream_state {
     h2o_socket_t *pipe; /* NULL at its end */
@@ -80,7 +79,7 @@ void stream_pump(struct conn *c)
             conn_close(c);
             return;
         }
-        if (r == 0 || turn >= READ_TURN) {
+        if (r == 0 || turn >= FRONT_TURN) {
             if (c->clock != CLOCK_STALL)
                 conn_clock(c, CLOCK_STALL);
             reply_wait(c);

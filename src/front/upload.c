@@ -13,9 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SPLICE_ONCE (1u << 20)
-#define SPLICE_TURN (4u << 20)
-
 enum sp_err upload_terms(const struct sp_head *h, struct sp_msg *m)
 {
     if (h->has_content_range)
@@ -142,7 +139,7 @@ static int pump_plain(struct conn *c)
         have -= (size_t)w;
     }
     while (c->body_left > 0) {
-        size_t want = c->body_left < SPLICE_ONCE ? (size_t)c->body_left : SPLICE_ONCE;
+        size_t want = c->body_left < FRONT_TURN ? (size_t)c->body_left : FRONT_TURN;
         ssize_t n = splice(c->fd, NULL, h2o_socket_get_fd(u->pipe), NULL, want,
                            SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
         if (n > 0) {
@@ -151,7 +148,7 @@ static int pump_plain(struct conn *c)
             metrics_bytes((uint64_t)n, 0);
             turn += (size_t)n;
             conn_progress(c, (size_t)n);
-            if (turn >= SPLICE_TURN && c->body_left > 0) {
+            if (turn >= FRONT_TURN && c->body_left > 0) {
                 wait_pipe(c); /* back after the others' turn */
                 return 0;
             }
@@ -218,7 +215,7 @@ static int pump_copied(struct conn *c)
         c->body_left -= (uint64_t)w;
         if (c->body_left == 0)
             return 1;
-        if ((size_t)w < have || turn >= SPLICE_TURN) {
+        if ((size_t)w < have || turn >= FRONT_TURN) {
             wait_pipe(c);
             return 0;
         }
@@ -250,7 +247,7 @@ static int pump_chunked(struct conn *c)
         }
         if (u->last)
             return 1;
-        if (turn >= SPLICE_TURN) {
+        if (turn >= FRONT_TURN) {
             wait_pipe(c);
             return 0;
         }

@@ -109,22 +109,60 @@ static void write_date(const struct tm *tm, char out[32])
                    tm -> tm_hour, tm -> tm_min, tm -> tm_sec);
 }
 
+/* The two obsolete forms, by the same means. */
+static bool old_date_plainly(const char *text, int64_t *t)
+{
+    static const char *const days[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                       "Thursday", "Friday", "Saturday"};
+    char again[64];
+    struct tm tm = {0};
+    const char *end = strptime(text, "%a %b %e %H:%M:%S %Y", &tm);
+    if (end != NULL && *end == '\0' && tm.tm_year >= -1899 && tm.tm_year <= 8099) {
+        *t = timegm(&tm);
+        for (int zero = 0; zero < 2; zero++) {
+            (void)snprintf(again, sizeof again,
+                           zero ? "%.3s %.3s %02d %02d:%02d:%02d %04d"
+                                : "%.3s %.3s %2d %02d:%02d:%02d %04d",
+                           days[tm.tm_wday], &"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * tm.tm_mon],
+                           tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, tm.tm_year + 1900);
+            if (strcmp(again, text) == 0)
+                return true;
+        }
+    }
+    struct tm read = {0};
+    end = strptime(text, "%A, %d-%b-%y %H:%M:%S GMT", &read);
+    for (int century = 100; end != NULL && *end == '\0' && century >= 0; century -= 100) {
+        tm = read;
+        tm.tm_year = century + read.tm_year % 100;
+        *t = timegm(&tm);
+        (void)snprintf(again, sizeof again, "%s, %02d-%.3s-%02d %02d:%02d:%02d GMT",
+                       days[tm.tm_wday], tm.tm_mday,
+                       &"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * tm.tm_mon], tm.tm_year % 100,
+                       tm.tm_hour, tm.tm_min, tm.tm_sec);
+        if (strcmp(again, text) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* libc's reading, which is loose, and what it read written again. */
 static bool date_plainly(struct sp_slice s, int64_t *t)
 {
-    char text[30], again[32];
+    char text[40], again[32];
     struct tm tm = {0};
-    if (s.p == NULL || s.n != 29)
+    if (s.p == NULL || s.n >= sizeof text || memchr(s.p, '\0', s.n) != NULL)
         return false;
-    memcpy(text, s.p, 29);
-    text[29] = '\0';
+    memcpy(text, s.p, s.n);
+    text[s.n] = '\0';
+    if (s.n != 29)
+        return old_date_plainly(text, t);
     const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
     if (end == NULL || *end != '\0' || tm.tm_year < -1899 || tm.tm_year > 8099)
-        return false;
+        return old_date_plainly(text, t);
     time_t v = timegm(&tm); /* corrects what isn't a date, and the weekday */
     write_date(&tm, again);
     *t = v;
-    return memcmp(again, text, sizeof text) == 0;
+    return strcmp(again, text) == 0 || old_date_plainly(text, t);
 }
 
 static bool check_date(struct sp_slice s, int64_t *t)

@@ -81,7 +81,7 @@ enum sp_range_result { SP_RANGE_NONE, SP_RANGE_ONE, SP_RANGE_UNSATISFIABLE };
 /* NONE for absent, malformed, other units, or several ranges. */
 enum sp_range_result sp_range_parse(struct sp_slice value, uint64_t size, uint64_t *first,
                                     uint64_t *last);
-/* "Sun, 06 Nov 1994 08:49:37 GMT" from/to seconds. out >= 30. IMF-fixdate only. */
+/* "Sun, 06 Nov 1994 08:49:37 GMT" from/to seconds. out >= 30. All three forms are read. */
 void sp_http_date(int64_t t, char *out);
 bool sp_http_date_parse(struct sp_slice s, int64_t *t);
 /* etag without quotes. True if the list holds it ("*" always). weak: allow W/ to match. */

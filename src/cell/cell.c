@@ -426,6 +426,7 @@ int sp_cell_main(void)
     struct sp_cell *c = &cell;
     c->config = sp_config_load();
     sp_log_init("cell", (enum sp_log_level)c->config->log_level);
+    sp_cell_standing();
     int err = start(c, &what);
     if (err == 0)
         err = sp_cell_settle(c, &what);

@@ -86,6 +86,9 @@ int sp_cell_settle(struct sp_cell *c, const char **what);
 /* Until the broker is gone; the exit status. */
 int sp_cell_serve(struct sp_cell *c);
 
+/* standing.c. First of all: a command is no more worth to the kernel than any other. */
+void sp_cell_standing(void);
+
 /* ---- exec.c: the one command. Each false: as sp_cell_send. ---- */
 int sp_exec_init(struct sp_cell *c); /* before confinement; 0 or -errno */
 bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m);
@@ -96,6 +99,11 @@ bool sp_exec_tick(struct sp_cell *c);     /* every turn: a command that lasts is
 void sp_exec_rest(struct sp_cell *c);     /* none runs: makes ready for the next */
 /* The held shell that was waited for has the command; else there is none. */
 bool sp_exec_held(struct sp_cell *c, bool given);
+/* cwd.c. A command may have shut the workspace to itself (chmod 0 .): none could start there any
+ * more to open it again, and of the seat's nobody else is asked to. */
+void sp_exec_unshut(const struct sp_cell *c);
+/* The folder to start in; rest: its path as a string. */
+enum sp_err sp_exec_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[4096]);
 /* pipes.c. Its own: those made in advance, or new ones. 0 or -errno. */
 int sp_exec_make_pipes(struct sp_exec *x, bool with_stdin);
 int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */

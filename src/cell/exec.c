@@ -62,23 +62,6 @@ int sp_exec_init(struct sp_cell *c)
     return 0;
 }
 
-/* The folder to start in; rest: its path as a string. The decoder checked it with sp_path_check. */
-static enum sp_err open_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[4096])
-{
-    if (cwd.n > SP_PATH_BYTES_MAX)
-        return SP_E_BAD_FIELD;
-    if (cwd.n > 0)
-        memcpy(rest, cwd.p, cwd.n);
-    rest[cwd.n] = '\0';
-    if (cwd.n == 0)
-        return SP_OK;
-    int fd = sp_resolve_open(c->root, rest, cwd.n, O_PATH | O_DIRECTORY, 0, c->config->use_openat2);
-    if (fd < 0)
-        return fd == -ENOTDIR ? SP_E_NOT_A_DIRECTORY : sp_err_from_errno(-fd);
-    c->exec.cwd = fd;
-    return SP_OK;
-}
-
 static void begin_kill(struct sp_exec *x)
 {
     x->state = SP_EXEC_KILLING;
@@ -172,7 +155,8 @@ bool sp_exec_start(struct sp_cell *c, const struct sp_msg *m)
     char rest[4096];
     if (x->state != SP_EXEC_IDLE)
         return sp_cell_fail(c, m->id, SP_E_BUSY);
-    enum sp_err e = sp_quota_doubled(&c->quota) ? SP_E_QUOTA : open_cwd(c, m->cwd, rest);
+    sp_exec_unshut(c);
+    enum sp_err e = sp_quota_doubled(&c->quota) ? SP_E_QUOTA : sp_exec_cwd(c, m->cwd, rest);
     if (e == SP_OK && !sp_environ_set(&x->environ, m, rest))
         e = SP_E_BAD_FIELD;
     if (e != SP_OK) {

@@ -117,6 +117,7 @@ int sp_idle_main(char *name)
     int root = -1;
     c->config = own;
     sp_log_init("cell", (enum sp_log_level)own->log_level);
+    sp_cell_standing();
     int err = begin(c, &root, &what);
     if (err == 0) {
         what = "waiting for an identity";

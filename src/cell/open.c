@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SWAPS_MAX 16
@@ -47,6 +48,15 @@ static int open_seen(const struct sp_workspace *w, const char *path, size_t n,
         return err;
     }
     return fd;
+}
+
+/* What GET shows as Last-Modified is never ahead of its Date (RFC 9110 8.8.2.1), whatever a command
+ * wrote. */
+static void not_ahead(struct sp_result *r)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 && r->mtime_ns / 1000000000 > now.tv_sec)
+        r->mtime_ns = now.tv_sec * INT64_C(1000000000);
 }
 
 /* A small file goes with the answer, if it still has the size that it had. */
@@ -104,6 +114,7 @@ static int try_open(const struct sp_workspace *w, const char *path, size_t n, ui
             r->fd = res;
             r->flags = 0;
             sp_file_stat(r, &st);
+            not_ahead(r);
             if ((flags & SP_OPEN_WHOLE) != 0)
                 read_whole(r);
             res = 0;

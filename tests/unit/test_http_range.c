@@ -95,11 +95,47 @@ START_TEST(dates)
 }
 END_TEST
 
+START_TEST(old_dates)
+{
+    static const struct {
+        int64_t t;
+        const char *s;
+    } t[] = {{784111777, "Sunday, 06-Nov-94 08:49:37 GMT"},
+             {784111777, "Sun Nov  6 08:49:37 1994"},
+             {784111777, "Sun Nov 06 08:49:37 1994"},
+             {951782400, "Tuesday, 29-Feb-00 00:00:00 GMT"},
+             {951782400, "Tue Feb 29 00:00:00 2000"},
+             {1700000000, "Tuesday, 14-Nov-23 22:13:20 GMT"},
+             {1700000000, "Tue Nov 14 22:13:20 2023"},
+             {-1, "Wednesday, 31-Dec-69 23:59:59 GMT"},
+             {3155759999, "Saturday, 31-Dec-69 23:59:59 GMT" /* in 2069 it is a Tuesday */}};
+    int64_t v = 0;
+    for (size_t i = 0; i < COUNT(t) - 1; i++)
+        ck_assert_msg(sp_http_date_parse(str(t[i].s), &v) && v == t[i].t, "%s", t[i].s);
+    ck_assert(!sp_http_date_parse(str(t[COUNT(t) - 1].s), &v));
+    ck_assert(sp_http_date_parse(str("Tuesday, 31-Dec-69 23:59:59 GMT"), &v));
+    ck_assert_int_eq(v, 3155759999);
+}
+END_TEST
+
 START_TEST(bad_dates)
 {
     static const char *const t[] = {"",
-                                    "Sunday, 06-Nov-94 08:49:37 GMT",
-                                    "Sun Nov  6 08:49:37 1994",
+                                    "Monday, 06-Nov-94 08:49:37 GMT", /* in 2094 it is a Saturday */
+                                    "Sun, 06-Nov-94 08:49:37 GMT",
+                                    "Sunday, 06-Nov-1994 08:49:37 GMT",
+                                    "Sunday, 6-Nov-94 08:49:37 GMT",
+                                    "Sundaysday, 06-Nov-94 08:49:37 GMT",
+                                    "Tuesday, 29-Feb-01 00:00:00 GMT",
+                                    "Sunday, 06-Nov-94 08:49:37",
+                                    "Sunday",
+                                    "Sun",
+                                    "Sun Nov 6 08:49:37 1994",
+                                    "Sun Nov  6 08:49:37 94",
+                                    "Mon Nov  6 08:49:37 1994",
+                                    "Sun Nov   08:49:37 1994",
+                                    "Sun Nov  0 08:49:37 1994",
+                                    "Sun Nov  6 08:49:37 1994 GMT",
                                     "Mon, 06 Nov 1994 08:49:37 GMT", /* it was a Sunday */
                                     "sun, 06 Nov 1994 08:49:37 GMT",
                                     "Sun, 06 nov 1994 08:49:37 GMT",
@@ -230,4 +266,4 @@ START_TEST(conditions)
 }
 END_TEST
 
-UNIT_MAIN("http_range", ranges, dates, bad_dates, tags, conditions)
+UNIT_MAIN("http_range", ranges, dates, old_dates, bad_dates, tags, conditions)

@@ -57,7 +57,7 @@ static int run(const int *from, int n)
     if (pid == 0) {
         struct sp_fdmap map[8];
         int held[8];
-        char role[16];
+        char role[24];
         (void)signal(SIGUSR1, SIG_IGN);
         sigset_t all;
         sigfillset(&all);

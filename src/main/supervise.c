@@ -48,13 +48,15 @@ static bool back_off(struct super *s, struct child *c)
     return true;
 }
 
-/* All roles, from nothing. False when one failed to come up. The broker with its cell and the front
- * take as long as each other: side by side. The front accepts when there is somebody to ask. */
+/* All roles, from nothing, side by side: the broker with its cell, the front and the registry take
+ * about as long as each other. False when one failed to come up. The front accepts when there is
+ * somebody to ask. */
 static bool start_all(struct super *s)
 {
-    if (start_broker(s) != 0 || start_front(s) != 0 || !await_up(s, &s->broker))
+    const bool box = s->cfg.mode == SP_MODE_BOX;
+    if (start_broker(s) != 0 || (box && start_registry(s) != 0) || start_front(s) != 0)
         return false;
-    if (s->cfg.mode == SP_MODE_BOX && (start_registry(s) != 0 || !await_up(s, &s->registry)))
+    if (!await_up(s, &s->broker) || (box && !await_up(s, &s->registry)))
         return false;
     return begin_front(s) == 0 && await_up(s, &s->front);
 }

@@ -65,7 +65,7 @@ def pytest_configure(config):
 UNITS = (
     ("tests/sdk/test_conformance.py",), ("tests/sdk/test_lint.py",),
     ("tests/validation/test_validation.py::test_no_bypass[a_box]",), ("tests/validation/test_validation.py::test_the_control",),
-    ("tests/sdk/",),  # they share what they build
+    ("tests/sdk/", "tests/cases/test_clients.py"),  # they share what they build
     ("tests/confine/test_cgroup_limits.py",), ("tests/validation/",), ("tests/programs/test_builds.py",),
     ("tests/programs/test_python.py",), ("tests/box/test_box_setting_forms.py",),
     ("tests/confine/test_tree_matrix.py", "tests/confine/test_tree_kill.py"),  # one fork bomb at a time

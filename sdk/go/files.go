@@ -31,6 +31,21 @@ func (r Range) header() (http.Header, error) {
 	return nil, nil
 }
 
+// is tells whether the answer is this part of a file, or as much of it as there is.
+func (r Range) is(resp *http.Response) bool {
+	var first, last, total int64
+	field := resp.Header.Get("Content-Range")
+	if _, err := fmt.Sscanf(field, "bytes %d-%d/%d", &first, &last, &total); err != nil ||
+		resp.StatusCode != http.StatusPartialContent || field != fmt.Sprintf("bytes %d-%d/%d", first, last, total) {
+		return false
+	}
+	until := total
+	if r.Length > 0 && r.Length < total-r.Start {
+		until = r.Start + r.Length
+	}
+	return first == r.Start && last+1 == until && resp.ContentLength == until-r.Start
+}
+
 // Body is a file's or an archive's bytes as they come. A Read that finds the connection ended too
 // early returns io.ErrUnexpectedEOF.
 type Body struct {
@@ -45,11 +60,15 @@ func (p *place) Open(ctx context.Context, path string, part Range) (*Body, error
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.ask(ctx, http.MethodGet, p.at.file(path), nil, 0, header)
+	good := []int{http.StatusOK}
+	if header != nil {
+		good = append(good, http.StatusPartialContent)
+	}
+	resp, err := p.ask(ctx, http.MethodGet, p.at.file(path), nil, 0, header, good...)
 	if err != nil {
 		return nil, err
 	}
-	if header != nil && resp.StatusCode != http.StatusPartialContent {
+	if header != nil && !part.is(resp) {
 		resp.Body.Close()
 		return nil, errors.New("sandbox: the answer is not the range asked for")
 	}
@@ -158,7 +177,7 @@ func (p *place) store(ctx context.Context, method, target string, body io.Reader
 	if size < 0 || size > expectOver {
 		header.Set("Expect", "100-continue") // a refusal then costs no bytes
 	}
-	resp, err := p.ask(ctx, method, target, body, size, header)
+	resp, err := p.ask(ctx, method, target, body, size, header, http.StatusOK, http.StatusCreated)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +215,7 @@ func (p *place) DeletePath(ctx context.Context, path string, o DeleteOptions) er
 		}
 		header.Set("If-Unmodified-Since", at.Format(http.TimeFormat))
 	}
-	resp, err := p.ask(ctx, http.MethodDelete, p.at.remove(path, o.Recursive), nil, 0, header)
+	resp, err := p.ask(ctx, http.MethodDelete, p.at.remove(path, o.Recursive), nil, 0, header, http.StatusNoContent)
 	if err != nil {
 		return err
 	}
@@ -259,8 +278,11 @@ func (p *place) Head(ctx context.Context, path string) (*Info, error) {
 		return nil, err
 	}
 	resp.Body.Close()
-	if !isType(resp, "application/octet-stream") {
+	if isType(resp, "application/json") {
 		return &Info{Path: path, IsDir: true}, nil
+	}
+	if !isType(resp, "application/octet-stream") {
+		return nil, errors.New("sandbox: the answer is neither a file nor a folder")
 	}
 	return &Info{Path: path, Size: resp.ContentLength, ETag: resp.Header.Get("ETag")}, nil
 }

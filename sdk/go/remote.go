@@ -64,9 +64,10 @@ func newRemote(address string, options []Option) (*remote, error) {
 	return &remote{base: u.Scheme + "://" + u.Host, client: client}, nil
 }
 
-// ask sends a request; an answer that is an error is returned as one.
+// ask sends a request; an answer that is an error is returned as one, and so is one with a status that isn't good,
+// which is no answer of the daemon's: 200 alone where none is given.
 func (r *remote) ask(ctx context.Context, method, target string, body io.Reader, size int64,
-	header http.Header) (*http.Response, error) {
+	header http.Header, good ...int) (*http.Response, error) {
 	if r.broken != nil {
 		return nil, r.broken
 	}
@@ -91,7 +92,25 @@ func (r *remote) ask(ctx context.Context, method, target string, body io.Reader,
 	if resp.StatusCode >= 400 {
 		return nil, failure(resp)
 	}
+	if err := judge(resp, good); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
 	return resp, nil
+}
+
+func judge(resp *http.Response, good []int) error {
+	isGood := len(good) == 0 && resp.StatusCode == http.StatusOK
+	for _, status := range good {
+		isGood = isGood || status == resp.StatusCode
+	}
+	if !isGood {
+		return fmt.Errorf("sandbox: the answer has the status %d, as none of the daemon's", resp.StatusCode)
+	}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return errors.New("sandbox: the answer is packed, as none of the daemon's")
+	}
+	return nil
 }
 
 func isType(resp *http.Response, want string) bool {
@@ -127,8 +146,12 @@ func (r *remote) status(ctx context.Context, target string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sandbox: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
+	if resp.StatusCode >= 400 && resp.StatusCode != http.StatusServiceUnavailable {
 		return "", failure(resp)
+	}
+	if err := judge(resp, []int{http.StatusOK, http.StatusServiceUnavailable}); err != nil {
+		resp.Body.Close()
+		return "", err
 	}
 	var found struct{ Status string }
 	if err := readJSON(resp, &found); err != nil {

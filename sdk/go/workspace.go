@@ -91,7 +91,7 @@ func (w *Workspace) Usage(ctx context.Context) (*Usage, error) {
 
 // DeleteWorkspace removes all that is in the workspace and ends all that runs there.
 func (w *Workspace) DeleteWorkspace(ctx context.Context) error {
-	resp, err := w.ask(ctx, http.MethodDelete, "/v1/workspace", nil, 0, nil)
+	resp, err := w.ask(ctx, http.MethodDelete, "/v1/workspace", nil, 0, nil, http.StatusNoContent)
 	if err != nil {
 		return err
 	}

@@ -21,17 +21,3 @@ def start_box():
         finally:
             if not b.stopped:
                 b.destroy()
-
-
-@pytest.fixture(scope="module")
-def many():
-    """A box that a module's tests share, each with an identity of its own."""
-    b = Box()
-    try:
-        b.wait_up()
-    except BaseException:
-        print(b.tail())
-        b.destroy()
-        raise
-    yield b
-    b.stop()

@@ -117,7 +117,7 @@ export class Workspace extends Sandbox {
 
   /** Removes all that is in the workspace and ends all that runs there. */
   async deleteWorkspace(options: CallOptions = {}): Promise<void> {
-    const res = await this.ask({ method: "DELETE", path: "/v1/workspace", signal: options.signal });
+    const res = await this.ask({ method: "DELETE", path: "/v1/workspace", signal: options.signal, good: [204] });
     res.destroy();
   }
 }

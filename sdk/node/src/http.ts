@@ -64,6 +64,8 @@ export interface Ask {
   body?: Source;
   size?: number | undefined;
   signal?: AbortSignal | undefined;
+  /** Statuses of the daemon's answer where it isn't an error; 200 alone if it isn't told. */
+  good?: readonly number[];
 }
 
 /**
@@ -193,15 +195,21 @@ async function exchange(target: Target, ask: Ask): Promise<IncomingMessage> {
     }
     const { host, port } = target;
     const into = Buffer.allocUnsafeSlow(READ);
-    const req = request({
-      host: host ?? "localhost",
-      port: port ?? 80,
-      createConnection: () => open(target, tls, into),
-      method: ask.method,
-      path: ask.path,
-      headers,
-      ...(ask.signal === undefined ? {} : { signal: ask.signal }),
-    });
+    let req: ClientRequest;
+    try {
+      req = request({
+        host: host ?? "localhost",
+        port: port ?? 80,
+        createConnection: () => open(target, tls, into),
+        method: ask.method,
+        path: ask.path,
+        headers,
+        ...(ask.signal === undefined ? {} : { signal: ask.signal }),
+      });
+    } catch (err) {
+      reject(new RunboxError("The request can't be sent: a header must be text without control characters.", { cause: err }));
+      return;
+    }
     const fail = (err: unknown): void => {
       reject(translate(err, ask.signal));
       req.destroy();
@@ -244,11 +252,18 @@ export async function readAll(res: IncomingMessage, signal?: AbortSignal, most =
   return Buffer.concat(parts);
 }
 
-/** As exchange; an answer that is an error is thrown as one. `passes`: statuses that are none. */
-export async function send(target: Target, ask: Ask, passes: readonly number[] = []): Promise<IncomingMessage> {
+/** As exchange; an answer that is an error is thrown as one, and so is one that isn't the daemon's. */
+export async function send(target: Target, ask: Ask): Promise<IncomingMessage> {
   const res = await exchange(target, ask);
   const status = res.statusCode ?? 0;
-  if (status < 400 || passes.includes(status)) return res;
+  const packed = (res.headers["content-encoding"] ?? "identity").toLowerCase() !== "identity";
+  const good = (ask.good ?? [200]).includes(status);
+  if (good && !packed) return res;
+  if (status < 400) {
+    res.destroy();
+    const what = good ? "is packed" : `has the status ${status}`;
+    throw new TransportError(`The answer ${what}, as none of the daemon's.`);
+  }
   const body = await readAll(res, ask.signal, ERROR_MAX);
   res.destroy();
   throw apiError(status, body.toString("utf8"), res.headers["retry-after"]);

@@ -1,5 +1,6 @@
 /** What a seat and a workspace of a box have in common, but for the addresses. */
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import { performance } from "node:perf_hooks";
 import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -97,6 +98,15 @@ class Body extends Readable {
   }
 }
 
+/** Whether the answer is this part of a file, or as much of it as there is. */
+function isPart(res: IncomingMessage, start: number, end: number | undefined): boolean {
+  const found = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(res.headers["content-range"] ?? "");
+  if (res.statusCode !== 206 || found === null) return false;
+  const [first, last, total] = found.slice(1).map(Number) as [number, number, number];
+  const until = end === undefined ? total : Math.min(end, total);
+  return first === start && last + 1 === until && Number(res.headers["content-length"]) === until - start;
+}
+
 const TYPES: readonly unknown[] = ["file", "directory", "symlink", "other"];
 
 function toEntry(found: unknown): Entry {
@@ -128,7 +138,7 @@ export abstract class Remote {
 
   /** The one word of an answer that a daemon gives with 200 or 503. */
   protected async status(path: string, signal: AbortSignal | undefined): Promise<string> {
-    const res = await send(this.target, { method: "GET", path, signal }, [503]);
+    const res = await send(this.target, { method: "GET", path, signal, good: [200, 503] });
     return text(await readObject(res, signal), "status");
   }
 }
@@ -198,14 +208,15 @@ export abstract class Sandbox extends Remote {
       const made = form(files, body);
       return this.ask({ ...ask, body: made.body, headers: { accept, "content-type": made.contentType } });
     }
-    const until = Date.now() + busyWait * 1000;
+    const until = performance.now() + busyWait * 1000;
     for (;;) {
       try {
         return await this.ask({ ...ask, body, headers: { accept, "content-type": "application/json" } });
       } catch (err) {
-        const left = until - Date.now();
+        const left = until - performance.now();
         if (!(err instanceof ApiError) || err.code !== "busy" || left <= 0) throw err;
-        await rest(Math.min((err.retryAfter ?? 1) * 1000, left), signal);
+        const asked = err.retryAfter ?? 0; // none at all would make this a hot loop
+        await rest(Math.min(asked > 0 ? asked * 1000 : 1000, left), signal);
       }
     }
   }
@@ -232,8 +243,9 @@ export abstract class Sandbox extends Remote {
       throw new RunboxError("A range must be of at least one byte, from 0 or more on.");
     }
     const range = `bytes=${start}-${end === undefined ? "" : end - 1}`;
-    const res = await this.ask({ method: "GET", path: this.file(path), headers: ranged ? { range } : {}, signal });
-    if (ranged && res.statusCode !== 206) {
+    const ask: Ask = { method: "GET", path: this.file(path), headers: ranged ? { range } : {}, signal };
+    const res = await this.ask(ranged ? { ...ask, good: [200, 206] } : ask);
+    if (ranged && !isPart(res, start, end)) {
       res.destroy();
       throw new TransportError("The answer is not the range asked for.");
     }
@@ -259,7 +271,7 @@ export abstract class Sandbox extends Remote {
     const headers: Record<string, string> = {};
     if (ifMatch !== undefined) headers["if-match"] = ifMatch;
     if (unmodifiedSince !== undefined) headers["if-unmodified-since"] = date(unmodifiedSince);
-    const res = await this.ask({ method: "DELETE", path: this.removal(path, recursive), headers, signal });
+    const res = await this.ask({ method: "DELETE", path: this.removal(path, recursive), headers, signal, good: [204] });
     res.destroy();
   }
 
@@ -268,7 +280,7 @@ export abstract class Sandbox extends Remote {
     if (options.newOnly === true) headers["if-none-match"] = "*";
     if (options.ifMatch !== undefined) headers["if-match"] = options.ifMatch;
     const { size, signal } = options;
-    const res = await this.ask({ method, path, headers, body: data, size, signal });
+    const res = await this.ask({ method, path, headers, body: data, size, signal, good: [200, 201] });
     const found = await readObject(res, signal);
     const created = res.statusCode === 201;
     return { path: text(found, "path"), size: number(found, "size"), etag: res.headers.etag, created };
@@ -301,7 +313,10 @@ export abstract class Sandbox extends Remote {
   private async look(path: string, options: CallOptions): Promise<FileInfo> {
     const res = await this.ask({ method: "HEAD", path: this.file(path), signal: options.signal });
     res.destroy();
-    const isDirectory = !isType(res, "application/octet-stream");
+    const isDirectory = isType(res, "application/json");
+    if (!isDirectory && !isType(res, "application/octet-stream")) {
+      throw new TransportError("The answer is neither a file nor a folder.");
+    }
     const size = isDirectory ? undefined : Number(res.headers["content-length"]);
     return { path, isDirectory, size, etag: res.headers.etag };
   }

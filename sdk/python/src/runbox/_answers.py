@@ -15,7 +15,7 @@ def parse(body: bytes) -> dict[str, Any]:
     """A JSON object."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise TransportError("The answer is not a JSON object.")

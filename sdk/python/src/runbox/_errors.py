@@ -48,6 +48,6 @@ def api_error(status: int, body: bytes, retry_after: Optional[str]) -> ApiError:
         message, code = found["error"], found["code"]
         if not isinstance(message, str) or not isinstance(code, str):
             raise TypeError
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message, code = f"The server answered with status {status}.", "unknown"
     return ApiError(message, code=code, status=status, retry_after=retry_seconds(retry_after))

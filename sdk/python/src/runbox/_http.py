@@ -24,6 +24,8 @@ Source = Union[bytes, bytearray, memoryview, str, IO[bytes], Iterable[bytes]]
 
 BLOCK = 1 << 18
 ERROR_MAX = 1 << 16
+LENGTH_DIGITS = 18
+WAIT_MAX = 1e6  # seconds: a socket takes no more than 2^31 ms, and whole numbers of them
 # An answer to HEAD has no body to tell the code: these statuses have but one.
 HEAD_CODES = {
     404: b'{"error": "There is nothing at this path.", "code": "not_found"}',
@@ -54,7 +56,19 @@ class Target:
             self.context = context or ssl.create_default_context()
 
 
+class _Answer(http.client.HTTPResponse):
+    """The final answer: the library itself reads past 100 alone, not past 102 or 103."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 101 < self.status < 200:
+            self.headers = None  # type: ignore[assignment]  # which makes it begin again
+            super().begin()
+
+
 class _Connection(http.client.HTTPConnection):
+    response_class = _Answer
+
     def __init__(self, target: Target, timeout: Optional[float]) -> None:
         super().__init__(target.host, target.port, timeout=timeout)
         self.target = target
@@ -125,7 +139,7 @@ class Exchange:
         left = self._until - time.monotonic()
         if left <= 0:
             raise DeadlineError("The call took longer than its deadline.")
-        return left
+        return min(left, WAIT_MAX)
 
     def _arm(self) -> None:
         if self._until is not None and self._sock is not None:
@@ -161,9 +175,9 @@ class Exchange:
             self.close()
             raise
         self.status = self._answer.status
-        length = self._answer.getheader("Content-Length")
-        if length is not None and method != "HEAD":
-            self._todo = int(length)
+        length = self.size()
+        if method != "HEAD" and not self._answer.chunked:
+            self._todo = length
 
     def _send_head(
         self, method: str, path: str, headers: Mapping[str, Field], size: Optional[int]
@@ -171,6 +185,9 @@ class Exchange:
         self._conn.putrequest(method, path, skip_accept_encoding=True)
         self._conn.putheader("Connection", "close")
         for name, value in headers.items():
+            text = value.decode("latin-1") if isinstance(value, bytes) else value
+            if any(c < " " or c == "\x7f" for c in text):
+                raise RunboxError(f"The value of {name} can't have control characters in it.")
             self._conn.putheader(name, value)
         if size is not None:
             self._conn.putheader("Content-Length", str(size))
@@ -220,7 +237,12 @@ class Exchange:
     def size(self) -> Optional[int]:
         """Content-Length, of HEAD's answer too."""
         value = self.header("Content-Length")
-        return None if value is None else int(value)
+        if value is None:
+            return None
+        if not value.isascii() or not value.isdigit() or len(value) > LENGTH_DIGITS:
+            self.close()
+            raise TransportError("The answer's length is no number.")
+        return int(value)
 
     def read(self, most: int = BLOCK) -> bytes:
         """What is there, at most ``most`` bytes; b"" at the end, which is a whole one."""
@@ -252,10 +274,15 @@ class Exchange:
             have += len(data)
         return b"".join(parts)
 
-    def check(self) -> None:
-        """Raises what the answer says, if it is an error."""
+    def check(self, good: tuple[int, ...]) -> None:
+        """Raises what the answer says, if it is an error, or that it isn't the daemon's."""
         if self.status < 400:
-            return
+            packed = (self.header("Content-Encoding") or "identity").lower() != "identity"
+            if self.status in good and not packed:
+                return
+            self.close()
+            what = "is packed" if packed else f"has the status {self.status}"
+            raise TransportError(f"The answer {what}, as none of the daemon's.")
         try:
             body = self.read_all(ERROR_MAX)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
@@ -52,6 +53,17 @@ def _date(seconds: float) -> str:
         raise RunboxError(f"The time can't be sent: {err}.") from err
 
 
+def _is_part(exchange: Exchange, start: int, end: Optional[int]) -> bool:
+    """Whether the answer is this part of a file, or as much of it as there is."""
+    field = exchange.header("Content-Range") or ""
+    found = re.fullmatch(r"bytes ([0-9]+)-([0-9]+)/([0-9]+)", field)
+    if exchange.status != 206 or found is None:
+        return False
+    first, last, total = map(int, found.groups())
+    until = total if end is None else min(end, total)
+    return first == start and last + 1 == until and exchange.size() == until - start
+
+
 class Remote:
     """Asks a daemon. ``fields``: headers of every request."""
 
@@ -74,18 +86,19 @@ class Remote:
         body: Source = b"",
         size: Optional[int] = 0,
         deadline: Optional[float] = None,
+        good: tuple[int, ...] = (200,),
     ) -> Exchange:
         exchange = self._exchange(deadline)
         exchange.send(method, path, {**self._fields, **(headers or {})}, body, size)
-        exchange.check()
+        exchange.check(good)
         return exchange
 
     def _status(self, path: str, deadline: Optional[float]) -> str:
         """The one word of an answer that a daemon gives with 200 or 503."""
         exchange = self._exchange(deadline)
         exchange.send("GET", path, {}, b"", 0)
-        if exchange.status not in (200, 503):
-            exchange.check()
+        if exchange.status != 503:
+            exchange.check((200,))
         return member(read_object(exchange), "status", str)
 
 
@@ -174,8 +187,9 @@ class Sandbox(Remote):
             if start < 0 or (end is not None and end <= start):
                 raise ValueError("A range must be of at least one byte, from 0 or more on.")
             headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
-        exchange = self._ask("GET", self._file(path), headers, deadline=deadline)
-        if headers and exchange.status != 206:
+        good = (200, 206) if headers else (200,)
+        exchange = self._ask("GET", self._file(path), headers, deadline=deadline, good=good)
+        if headers and not _is_part(exchange, start, end):
             exchange.close()
             raise TransportError("The answer is not the range asked for.")
         if is_type(exchange, "application/json"):  # a seat lists a folder on the same path
@@ -256,7 +270,8 @@ class Sandbox(Remote):
             headers["If-Match"] = if_match
         if unmodified_since is not None:
             headers["If-Unmodified-Since"] = _date(unmodified_since)
-        self._ask("DELETE", self._removal(path, recursive), headers, deadline=deadline).close()
+        removal = self._removal(path, recursive)
+        self._ask("DELETE", removal, headers, deadline=deadline, good=(204,)).close()
 
     def _store(
         self,
@@ -276,7 +291,9 @@ class Sandbox(Remote):
             headers["If-Match"] = if_match
         if size is None:
             size = source_size(data)
-        exchange = self._ask(method, target, headers, body=data, size=size, deadline=deadline)
+        exchange = self._ask(
+            method, target, headers, body=data, size=size, deadline=deadline, good=(200, 201)
+        )
         etag, created = exchange.header("ETag"), exchange.status == 201
         found = read_object(exchange)
         return Stored(member(found, "path", str), member(found, "size", int), etag, created)
@@ -308,6 +325,8 @@ class Sandbox(Remote):
     def _head(self, path: str, deadline: Optional[float]) -> FileInfo:
         exchange = self._ask("HEAD", self._file(path), deadline=deadline)
         exchange.close()
-        folder = not is_type(exchange, "application/octet-stream")
+        folder = is_type(exchange, "application/json")
+        if not folder and not is_type(exchange, "application/octet-stream"):
+            raise TransportError("The answer is neither a file nor a folder.")
         size = None if folder else exchange.size()
         return FileInfo(path, folder, size, exchange.header("ETag"))

@@ -141,7 +141,7 @@ class Workspace(Sandbox):
 
     def delete_workspace(self, *, deadline: Optional[float] = None) -> None:
         """Removes all that is in the workspace and ends all that runs there."""
-        self._ask("DELETE", "/v1/workspace", deadline=deadline).close()
+        self._ask("DELETE", "/v1/workspace", deadline=deadline, good=(204,)).close()
 
 
 class Box(Remote):

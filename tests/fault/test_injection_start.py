@@ -75,6 +75,8 @@ def counted(kind):
     d, f = begin(kind, lambda f: f.count())
     try:
         assert outcome(d, kind) == "up", d.tail()
+        if kind == "box":  # its first cell may come up after it says that it listens
+            assert served(d, kind)
         made = f.made()
         d.stop()
     finally:

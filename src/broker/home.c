@@ -3,6 +3,7 @@
  * halfway. Only names are touched here; what is in a workspace is its cell's. */
 #include "broker/box.h"
 #include "sallyport/fsuser.h"
+#include "sallyport/log.h"
 #include "sallyport/sha256.h"
 
 #include <dirent.h>
@@ -13,6 +14,49 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* All of them, or NULL with errno. */
+static DIR *homes(void)
+{
+    int fd = openat(SP_FD_EXTRA, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (d == NULL && fd >= 0)
+        close(fd);
+    return d;
+}
+
+/* Whether the owner of a folder that is new has another one. The registry gives ids that were never
+ * given, so it is older than the folders then: its file was lost, or came out of a backup without
+ * them. Ids go up, so the folders need to be looked at once, and again only where the pool has come
+ * to its end. 0 or -errno. */
+static int is_first(const char *name, uid_t uid)
+{
+    static uid_t highest;
+    static bool looked;
+    if (looked && uid > highest) {
+        highest = uid;
+        return 0;
+    }
+    DIR *d = homes();
+    if (d == NULL)
+        return -errno;
+    const struct dirent *e;
+    struct stat st;
+    int r = 0;
+    while ((e = readdir(d)) != NULL) {
+        if (e->d_name[0] == '.' || strcmp(e->d_name, name) == 0 ||
+            fstatat(SP_FD_EXTRA, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        r = st.st_uid == uid ? -EPERM : r;
+        highest = st.st_uid > highest ? st.st_uid : highest;
+    }
+    highest = uid > highest ? uid : highest;
+    looked = true;
+    closedir(d);
+    if (r != 0)
+        sp_log(SP_LOG_ERROR, "user id %u has a workspace that the registry doesn't know of", uid);
+    return r;
+}
+
 /* Ours until its owner is set: a folder that still belongs to us was left halfway. */
 static int make(const char *name, uid_t uid, mode_t *mode)
 {
@@ -20,6 +64,11 @@ static int make(const char *name, uid_t uid, mode_t *mode)
     bool made = mkdirat(SP_FD_EXTRA, name, 0700) == 0;
     if (!made && errno != EEXIST)
         return -errno;
+    int r = made ? is_first(name, uid) : 0;
+    if (r != 0) {
+        (void)unlinkat(SP_FD_EXTRA, name, AT_REMOVEDIR);
+        return r;
+    }
     if (fstatat(SP_FD_EXTRA, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
     if (!S_ISDIR(st.st_mode))
@@ -71,14 +120,10 @@ int box_home_claim(const struct box *x, const struct slot *s)
 {
     char name[2 * SP_KEY_LEN + 1];
     sp_hex(s->key, SP_KEY_LEN, name);
-    int r = 0, fd = openat(SP_FD_EXTRA, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (d == NULL) {
-        r = -errno;
-        if (fd >= 0)
-            close(fd);
-        return r;
-    }
+    int r = 0;
+    DIR *d = homes();
+    if (d == NULL)
+        return -errno;
     const char *other = other_home(d, x->work[s - x->b->slot].uid, name);
     if (other != NULL && renameat2(SP_FD_EXTRA, other, SP_FD_EXTRA, name, RENAME_NOREPLACE) != 0)
         r = -errno;

@@ -194,6 +194,8 @@ static int run_attacks(void)
     sp_chan_init(&front.broker, SP_FD_EXTRA);
     sp_log(SP_LOG_INFO, "hostile life %d", life);
     tell(&front.main, SP_OP_UP, 0);
+    /* Until main says that all are up: what breaks rules before that ends the start. */
+    (void)poll(&(struct pollfd){.fd = SP_FD_MAIN, .events = POLLIN}, 1, -1);
     attack(life);
     for (;;)
         (void)poll(NULL, 0, -1); /* until it is killed for it */

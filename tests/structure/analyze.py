@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 
-FLAGS = ["-fanalyzer", "-g0", "-Wno-analyzer-malloc-leak", "-Werror", "-o", os.devnull]
+FLAGS = ["-fanalyzer", "-g0", "-S", "-Wno-analyzer-malloc-leak", "-Werror", "-o", os.devnull]
 
 
 def analyze(command):

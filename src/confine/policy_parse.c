@@ -296,7 +296,7 @@ static int one_line(struct line *l, struct sp_policy *p)
         if ((*c < ' ' && *c != '\t') || *c > '~')
             return sp_policy_fail(l->e, l->no, "a byte that is no printable ASCII");
     struct word w;
-    uint32_t act;
+    uint32_t act = SECCOMP_RET_KILL_PROCESS;
     if (!next(l, &w))
         return 0;
     if (p->part == SP_POLICY_ADDED && (is(w, "default") || is(w, "newer")))

@@ -86,6 +86,7 @@ struct sp_config {
                          cell's own copy its workspace; command_uid is 0 but in that copy */
     char state[4096]; /* the registry's folder, with SP_REGISTRY_FILE in it */
     uid_t registry_uid, uid_min, uid_max;
+    uid_t highest_owner; /* at the start, of a workspace; 0 there is none */
     gid_t registry_gid;
     uint32_t max_running, queue_max, nkeys;
     uint8_t api_key[SP_API_KEYS_MAX][32]; /* SHA-256 of each; not in a cell's copy */

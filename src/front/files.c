@@ -81,7 +81,7 @@ static void send_file(struct conn *c, const struct sp_msg *m, int fd)
 {
     char date[32], extra[320];
     bool use_range = false;
-    int64_t mtime = m->mtime_ns / 1000000000;
+    int64_t mtime = m->mtime_ns / 1000000000 - (m->mtime_ns % 1000000000 < 0); /* before 1970 too */
     c->file = fd;
     int verdict = sp_conditions(&c->head, m->etag, mtime, &use_range);
     sp_http_date(mtime, date);

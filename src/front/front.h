@@ -15,9 +15,9 @@
 
 #define FRONT_JSON_MAX (1u << 20) /* bytes of an /execute body */
 #define FRONT_LISTINGS_MAX (256ull << 20)
-#define FRONT_OUT_CHUNK 65536u  /* bytes of an answer made at a time */
-#define FRONT_TURN (256u << 10) /* bytes moved for one connection, then the others get their turn  \
-                                 */
+#define FRONT_OUT_CHUNK 65536u /* bytes of an answer made at a time */
+/* Bytes moved for one connection, then the others get their turn. */
+#define FRONT_TURN (256u << 10)
 #define FRONT_IN_MAX (2 * SP_HEAD_MAX) /* head, and what a client sends ahead of our answer */
 
 enum conn_state {

@@ -104,7 +104,10 @@ static int find_root(const struct settings *s, bool look, char root[PATH_MAX], c
         return refuse(s->root, "isn't an absolute path", err, errlen);
     if (look && stat(s->root, &st) != 0 && errno == ENOENT)
         return judge_missing(s->root, root, err, errlen);
-    if (!look && mkdir(s->root, 0711) != 0 && errno != EEXIST)
+    bool made = !look && mkdir(s->root, 0711) == 0;
+    if (!look && !made && errno != EEXIST)
+        return refuse_errno(s->root, err, errlen);
+    if (made && chmod(s->root, 0711) != 0) /* whatever our umask is */
         return refuse_errno(s->root, err, errlen);
     if (realpath(s->root, root) == NULL || stat(root, &st) != 0)
         return refuse_errno(s->root, err, errlen);

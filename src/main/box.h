@@ -12,7 +12,7 @@ int box_prepare(const struct settings *s, struct sp_config *c, int *workspaces_f
 int box_choose_ids(const struct settings *s, struct sp_config *c, char *err, size_t errlen);
 /* workspaces: its folder; whatever an earlier daemon left running as an owner of one is ended, or
  * with look left alone. */
-int box_clear_pool(const struct sp_config *c, int workspaces, bool look, char *err, size_t errlen);
+int box_clear_pool(struct sp_config *c, int workspaces, bool look, char *err, size_t errlen);
 /* For `check`: what box_prepare would refuse is refused, but nothing is made, ended or locked, and
  * a box may be running there. 0, or -1 with a sentence. Where the folder of workspaces isn't there
  * yet c->workspace is another in the meantime. */

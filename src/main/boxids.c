@@ -168,12 +168,15 @@ static bool judge(void *arg, pid_t pid, uid_t uid)
     return true;
 }
 
-int box_clear_pool(const struct sp_config *c, int workspaces, bool look, char *err, size_t errlen)
+int box_clear_pool(struct sp_config *c, int workspaces, bool look, char *err, size_t errlen)
 {
     struct owners o = {.look = look};
     int r = read_owners(&o, workspaces);
     if (r != 0)
         (void)snprintf(err, errlen, "RUNBOX_ROOT: can't read the workspaces: %s.", strerror(-r));
+    for (size_t i = 0; i < o.n; i++) /* in order of size */
+        if (o.uid[i] >= c->uid_min && o.uid[i] <= c->uid_max)
+            c->highest_owner = o.uid[i];
     for (int i = 0; r == 0; i++) {
         o.found = 0;
         if (!sp_uids_each(c->uid_min, c->uid_max, judge, &o)) {

@@ -155,6 +155,8 @@ int sp_registry_main(void)
     int r = confine(c);
     int opened =
         r == 0 ? store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) : 0;
+    if (r == 0 && opened == 0)
+        opened = store_reaches(&store, c->highest_owner, why, sizeof why);
     if (opened != 0) {
         sp_log(SP_LOG_ERROR, "%s", why);
         return opened == STORE_UNFIT ? SP_EXIT_UNFIT : 1;

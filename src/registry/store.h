@@ -49,6 +49,10 @@ struct store {
 int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, char *why,
                size_t whylen);
 void store_close(struct store *s);
+/* Whether the table has ids up to that of a workspace's owner (0: there is none): one that was
+ * lost, or is older than the workspaces, would give their ids to others, and clear away those that
+ * it holds for nobody. As store_open. */
+int store_reaches(struct store *s, uint32_t owner, char *why, size_t whylen);
 
 /* Each: now in seconds since 1970. SP_OK or what to FAIL with. */
 /* The id of key; a new one where there is none yet. SP_E_BUSY: its workspace is being removed.

@@ -155,6 +155,22 @@ int store_open(struct store *s, const char *file, uint32_t min, uint32_t max, ch
                           why, whylen);
 }
 
+int store_reaches(struct store *s, uint32_t owner, char *why, size_t whylen)
+{
+    int64_t highest = 0;
+    char text[200];
+    if (!ask(s->db, texts[SQL_HIGHEST], &highest)) /* none: NULL, which is 0 */
+        return refuse(s, "the registry can't be read", why, whylen);
+    if (highest >= owner)
+        return 0;
+    (void)snprintf(
+        text, sizeof text,
+        "user id %u has a workspace, but the registry's table ends at %lld: it was lost, "
+        "or is older than the workspaces (docs/production.md, Backups)",
+        owner, (long long)highest);
+    return unfit(s, text, why, whylen);
+}
+
 void store_close(struct store *s)
 {
     for (int i = 0; i < SQL_COUNT; i++) {

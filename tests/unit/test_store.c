@@ -115,6 +115,11 @@ START_TEST(refusals)
     ck_assert_int_eq(store_open(&t, "registry.db", MIN + 1, MAX, why, sizeof why), STORE_UNFIT);
     ck_assert_ptr_nonnull(strstr(why, "outside"));
     reopen();
+    ck_assert_int_eq(store_reaches(&s, 0, why, sizeof why), 0);
+    ck_assert_int_eq(store_reaches(&s, MIN, why, sizeof why), 0);
+    ck_assert_int_eq(store_reaches(&s, MIN + 1, why, sizeof why), STORE_UNFIT);
+    ck_assert_ptr_nonnull(strstr(why, "user id 5001 has a workspace"));
+    reopen();
     ck_assert_int_eq(sqlite3_exec(s.db, "PRAGMA user_version = 7", NULL, NULL, NULL), SQLITE_OK);
     store_close(&s);
     ck_assert_int_eq(store_open(&t, "registry.db", MIN, MAX, why, sizeof why), STORE_UNFIT);

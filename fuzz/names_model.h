@@ -263,6 +263,8 @@ static struct sp_msg answer_to(const struct sp_msg *q, uint8_t luck)
 {
     const uint8_t *key = (const uint8_t *)q->key.p;
     uint8_t k = q->op == SP_OP_DUE ? 0 : key[0];
+    if (q->op == SP_OP_RETIRE && key[1] != 0) /* of a lie (lie 4): nobody has that key */
+        return no(q, SP_E_NOT_FOUND);
     switch (q->op) {
     case SP_OP_NAME:
         if (work[k].state == ABSENT) {

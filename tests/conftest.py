@@ -7,6 +7,7 @@ import tempfile
 import pytest
 
 from harness import launcher, names, places
+from harness.box import Box
 from harness.daemon import Daemon
 
 _count = itertools.count()
@@ -170,3 +171,22 @@ def box(seat):
     (seat.ws / name).mkdir()
     os.chown(seat.ws / name, seat.owner, seat.owner)
     return name
+
+
+@pytest.fixture
+def start_box():
+    """start_box(...) makes a box of this test's own."""
+    made = []
+
+    def make(up=True, **kw):
+        b = Box(**kw)
+        made.append(b)
+        return b.wait_up() if up else b
+    yield make
+    for b in made:
+        try:
+            if not b.stopped:
+                b.stop() if b.exit is None else b.check_log()
+        finally:
+            if not b.stopped:
+                b.destroy()

@@ -26,21 +26,3 @@ def box(request):
 def who():
     """An identity that nobody had before."""
     return (f"who-{next(_count)}",)
-
-
-@pytest.fixture
-def start_box():
-    made = []
-
-    def make(up=True, **kw):
-        b = Box(**kw)
-        made.append(b)
-        return b.wait_up() if up else b
-    yield make
-    for b in made:
-        try:
-            if not b.stopped:
-                b.stop() if b.exit is None else b.check_log()
-        finally:
-            if not b.stopped:
-                b.destroy()

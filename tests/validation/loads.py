@@ -317,7 +317,7 @@ def disk(t):
     n = 96 if t.quick else 1200
     a = t.post({"command": f"cd {d}; head -c {n * MIB} /dev/zero >big 2>/dev/null; stat -c %s big", "timeout": 60})
     b = t.write(f"{d}/upload", b"x" * (4 * MIB))
-    t.run(f"rm -f {d}/big")
+    t.remove(f"{d}/big")  # no command may run where there is far more than the quota allows (docs/box.md)
     t.remove(f"{d}/upload")
     until = time.monotonic() + 20  # a quota counts again
     while t.write(f"{d}/after", b"x" * 1000).status not in (200, 201):

@@ -1,5 +1,5 @@
 /* watch.c: the quota while a command runs. The tree is counted again and again by a file thread, at
- * an interval that keeps this under two hundredths of a core whatever the tree's size; a command
+ * an interval that keeps this under two hundredths of a core, but of ten seconds at most; a command
  * that made it grow over the quota is killed. One that began over the quota may go on as long as it
  * doesn't make it worse: it may be the one that removes things. But none goes on far above the
  * quota, or while the tree can't be counted, as when folders are moved about under our feet again
@@ -9,12 +9,14 @@
 #define FIRST_NS 50000000u     /* from a command's start: most are over by then */
 #define INTERVAL_NS 200000000u /* at least */
 #define SHARE 50u              /* one part in so many of a core */
+#define MOST_NS 10000000000u   /* what a command can write meanwhile is past the quota */
 #define FAILED_MAX 8u          /* counts in a row */
 
 static uint64_t earliest(struct sp_quota *q, uint64_t wanted)
 {
     pthread_mutex_lock(&q->lock);
-    uint64_t t = q->counted_ns + q->cost_ns * SHARE;
+    uint64_t rest = q->cost_ns * SHARE;
+    uint64_t t = q->counted_ns + (rest < MOST_NS ? rest : MOST_NS);
     pthread_mutex_unlock(&q->lock);
     return t > wanted ? t : wanted;
 }

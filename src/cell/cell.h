@@ -46,9 +46,11 @@ struct sp_exec {
 /* Of the quota, while a command runs. */
 struct sp_watch {
     bool on, counting, have_base;
-    unsigned failed; /* counts in a row */
-    uint64_t base;   /* the quota, or what was there before the command if that is more */
-    uint64_t due_ns;
+    unsigned failed;   /* counts in a row */
+    uint64_t base;     /* the quota, or what was there before the command if that is more */
+    uint64_t left;     /* what the file system had when the last count began, bytes; 0 unknown */
+    uint64_t count_ns; /* when to count whatever the file system says */
+    uint64_t due_ns;   /* when to look at it */
 };
 
 struct sp_cell {

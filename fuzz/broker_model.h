@@ -267,6 +267,7 @@ static inline void cells_read(void)
             if (m.op == SP_OP_PORT) {
                 must(b.ports && cell[i].up && cell[i].port.fd < 0);
                 sp_chan_init(&cell[i].port, sp_frame_take_fd(&got, 0));
+                port_read(i); /* what is taken back further on may be there */
             } else {
                 cell_hears(i, &m);
             }

@@ -118,6 +118,8 @@ int sp_config_settle(struct sp_config *c);
 /* The box: makes settings for all cells those of the one with this key and user. 0, -ENAMETOOLONG.
  */
 int sp_config_own(struct sp_config *c, const uint8_t key[32], uid_t uid);
+/* All of it, by as many writes as that takes, to a file or blocking descriptor: 0 or -errno. */
+int sp_write_all(int fd, const void *data, size_t len);
 /* A sealed memfd that holds len bytes; fd or -errno. */
 int sp_sealed_memfd(const char *name, const void *data, size_t len);
 

@@ -97,7 +97,7 @@ int sp_config_own(struct sp_config *c, const uint8_t key[32], uid_t uid)
     return 0;
 }
 
-static int write_all(int fd, const void *data, size_t len)
+int sp_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;
     while (len > 0) {
@@ -119,7 +119,7 @@ int sp_sealed_memfd(const char *name, const void *data, size_t len)
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
-    int err = write_all(fd, data, len);
+    int err = sp_write_all(fd, data, len);
     if (err == 0 && lseek(fd, 0, SEEK_SET) != 0)
         err = -errno;
     if (err == 0 && fcntl(fd, F_ADD_SEALS, SEALS) != 0)

@@ -277,7 +277,7 @@ static int fill_std(void)
     return 0;
 }
 
-int sp_cell_prepare(struct sp_cell *c)
+static int prepare(struct sp_cell *c)
 {
     c->root = SP_FD_EXTRA;
     sp_archive_init();
@@ -308,6 +308,22 @@ int sp_cell_prepare(struct sp_cell *c)
         err = watch(c, EPOLL_CTL_ADD, c->out.efd, EPOLLIN, ON_RESULTS);
     if (err == 0)
         err = watch(c, EPOLL_CTL_ADD, c->sigfd, EPOLLIN, ON_CHILDREN);
+    return err;
+}
+
+int sp_cell_ready(struct sp_cell *c, const char **what)
+{
+    *what = "loading the filters";
+    int err = sp_filters_load();
+    if (err == 0) {
+        *what = "preparing";
+        err = prepare(c);
+    }
+    if (err == 0) {
+        *what = "becoming the reaper of orphans";
+        err = sp_confine_reaper();
+        err = err > 0 ? 0 : err; /* main has refused where orphans can't be ended otherwise */
+    }
     return err;
 }
 
@@ -359,20 +375,7 @@ static int start(struct sp_cell *c, const char **what)
     *what = "taking all processors";
     if (err == 0)
         err = enter_view(c->config, what);
-    if (err == 0) {
-        *what = "loading the filters";
-        err = sp_filters_load();
-    }
-    if (err == 0) {
-        *what = "preparing";
-        err = sp_cell_prepare(c);
-    }
-    if (err == 0) {
-        *what = "becoming the reaper of orphans";
-        err = sp_confine_reaper();
-        err = err > 0 ? 0 : err; /* main has refused where orphans can't be ended otherwise */
-    }
-    return err;
+    return err == 0 ? sp_cell_ready(c, what) : err;
 }
 
 /* The spawner's filter isn't ours; the file threads inherit it. */

@@ -80,9 +80,9 @@ bool sp_cell_fail(struct sp_cell *c, uint32_t id, enum sp_err e);
 /* ---- cell.c, for idle.c ---- */
 struct sp_view_error;
 const char *sp_cell_view_failed(const struct sp_view_error *e); /* a sentence's beginning */
-/* All that is opened by path, or by a call the filter refuses, is had before confinement: 0 or
- * -errno. */
-int sp_cell_prepare(struct sp_cell *c);
+/* All that is opened by path, or by a call the filter refuses, is had before confinement: 0, or
+ * -errno with *what was being done. */
+int sp_cell_ready(struct sp_cell *c, const char **what);
 /* Gives up every right and starts the threads; 0, or -errno with *what was being done. */
 int sp_cell_settle(struct sp_cell *c, const char **what);
 /* Until the broker is gone; the exit status. */

@@ -51,19 +51,8 @@ static int begin(struct sp_cell *c, int *root, const char **what)
         err = sp_view_begin(c->config, root, &e);
         *what = sp_cell_view_failed(&e);
     }
-    if (err == 0) {
-        *what = "loading the filters";
-        err = sp_filters_load();
-    }
-    if (err == 0) {
-        *what = "preparing";
-        err = sp_cell_prepare(c);
-    }
-    if (err == 0) {
-        *what = "becoming the reaper of orphans";
-        err = sp_confine_reaper();
-        err = err > 0 ? 0 : err;
-    }
+    if (err == 0)
+        err = sp_cell_ready(c, what);
     if (err == 0 && c->config->have_landlock) {
         *what = "Landlock";
         err = sp_landlock_cell_begin(c->config->landlock_abi, c->config->shell,

@@ -4,6 +4,8 @@
 #include "cell/put.h"
 #include "cell/quota.h"
 
+#include "sallyport/role.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -169,21 +171,6 @@ enum sp_err sp_put_begin(const struct sp_workspace *w, struct sp_put *p, int *wr
     return SP_OK;
 }
 
-/* 0 or -errno. */
-static int write_all(int fd, const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return k < 0 ? -errno : -EIO;
-        p += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
 enum sp_err sp_put_whole(const struct sp_workspace *w, struct sp_put *p, const char *data, size_t n,
                          struct sp_result *r)
 {
@@ -197,7 +184,7 @@ enum sp_err sp_put_whole(const struct sp_workspace *w, struct sp_put *p, const c
     } else if (!sp_quota_take(w->quota, w, n)) {
         e = SP_E_QUOTA;
     } else {
-        int err = write_all(p->file, data, n);
+        int err = sp_write_all(p->file, data, n);
         e = err == 0 ? SP_OK : code(err);
     }
     if (e == SP_OK)
@@ -210,7 +197,7 @@ static ssize_t move_by_hand(struct sp_put *p)
 {
     char buf[64 << 10] __attribute__((uninitialized)); /* zeroing it would cost each call */
     ssize_t n = read(p->pipe, buf, sizeof buf);
-    int err = n > 0 ? write_all(p->file, buf, (size_t)n) : 0;
+    int err = n > 0 ? sp_write_all(p->file, buf, (size_t)n) : 0;
     if (err == 0)
         return n;
     errno = -err;

@@ -117,6 +117,17 @@ static void pipe_lost(struct conn *c)
     conn_clock(c, CLOCK_HANGUP); /* FAIL is on its way */
 }
 
+/* The same, with what is to be done of it: bytes taken, 0 waiting, -1 ended. */
+static ssize_t push(struct conn *c, const char *p, size_t n)
+{
+    ssize_t w = to_pipe(c, p, n);
+    if (w < 0)
+        pipe_lost(c);
+    else if (w == 0)
+        wait_pipe(c);
+    return w;
+}
+
 /* 1 done, 0 waiting, -1 ended. */
 static int pump_plain(struct conn *c)
 {
@@ -125,15 +136,9 @@ static int pump_plain(struct conn *c)
     if (have > c->body_left)
         have = (size_t)c->body_left;
     while (have > 0) {
-        ssize_t w = to_pipe(c, c->in + c->body_pos, have);
-        if (w < 0) {
-            pipe_lost(c);
-            return -1;
-        }
-        if (w == 0) {
-            wait_pipe(c);
-            return 0;
-        }
+        ssize_t w = push(c, c->in + c->body_pos, have);
+        if (w <= 0)
+            return (int)w;
         c->body_pos += (size_t)w;
         c->body_left -= (uint64_t)w;
         have -= (size_t)w;
@@ -233,15 +238,9 @@ static int pump_chunked(struct conn *c)
     struct upload_state *u = c->upload;
     for (size_t turn = 0;;) {
         while (u->ready > 0) {
-            ssize_t w = to_pipe(c, c->in + u->ready_at, u->ready);
-            if (w < 0) {
-                pipe_lost(c);
-                return -1;
-            }
-            if (w == 0) {
-                wait_pipe(c);
-                return 0;
-            }
+            ssize_t w = push(c, c->in + u->ready_at, u->ready);
+            if (w <= 0)
+                return (int)w;
             u->ready_at += (size_t)w;
             u->ready -= (size_t)w;
         }

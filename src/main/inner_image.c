@@ -26,17 +26,9 @@ extern const char sp_inner_begin[], sp_inner_end[];
 
 static int fill(int fd)
 {
-    const char *p = sp_inner_begin;
-    size_t left = (size_t)(sp_inner_end - sp_inner_begin);
-    while (left > 0) {
-        ssize_t n = write(fd, p, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        p += n;
-        left -= (size_t)n;
-    }
+    int err = sp_write_all(fd, sp_inner_begin, (size_t)(sp_inner_end - sp_inner_begin));
+    if (err != 0)
+        return err;
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
         return -errno;
     return 0;

@@ -149,6 +149,23 @@ static bool replace_front(struct super *s)
     return true;
 }
 
+/* Not all came up. Without the broker nothing can; each of the others is replaced by itself in the
+ * next turns. A front that is there has to be told to begin here: nobody else will. */
+static void make_do(struct super *s)
+{
+    if (!s->broker.up) {
+        end_child(s, &s->broker);
+        return;
+    }
+    if (s->registry.pid > 0 && !s->registry.up)
+        end_child(s, &s->registry);
+    if (s->front.pid == 0)
+        return;
+    const bool well = begin_front(s) == 0 && await_up(s, &s->front);
+    if (!well && s->stops == 0)
+        end_child(s, &s->front);
+}
+
 /* The front ends by itself without a broker, after it told its clients; commands that the broker
  * and its cell left are ours now. */
 static bool replace_all(struct super *s)
@@ -172,8 +189,8 @@ static bool replace_all(struct super *s)
         return true;
     if (start_all(s))
         sp_log(SP_LOG_WARN, "a new broker and front are up");
-    else if (s->stops == 0 && s->broker.pid > 0 && !s->broker.up)
-        end_child(s, &s->broker);
+    else if (s->stops == 0 && s->broker.pid > 0)
+        make_do(s);
     return true;
 }
 

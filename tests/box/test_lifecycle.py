@@ -218,6 +218,27 @@ def test_a_role_is_killed(start_box, role):
     b.wait_no_strangers()
 
 
+def test_the_registry_fails_when_all_are_started_anew(start_box):
+    """It is replaced by itself then; the front of that start must not wait for a word for ever."""
+    b = start_box()
+    b.sh("echo kept > f")
+    table = b.root / "state" / "registry.db"
+    files = [p for p in table.parent.iterdir() if p.name.startswith(table.name)]
+    for p in files:
+        p.rename(b.base / p.name)
+    table.mkdir()
+    os.kill(b.role("broker").pid, signal.SIGKILL)
+    procs.wait_for("it can't start", lambda: "the registry ended with status" in b.log())
+    table.rmdir()
+    for p in files:
+        (b.base / p.name).rename(p)
+    procs.wait_for("there is one", lambda: "a new registry is up" in b.log())
+    with b.conn() as c:
+        assert c.request("GET", "/healthz").status == 200
+    assert b.sh("cat f")["stdout"] == "kept\n"
+    assert b.exec("true", ("fresh",)).status == 200
+
+
 def mixed(b, i):
     """One call of some kind, whose answer may never be read."""
     who = (f"m{i % 12}",)

@@ -30,6 +30,7 @@ struct sp_head {
     struct sp_slice path;  /* of the target, still encoded, starts with '/', or "*" */
     struct sp_slice query; /* without '?' */
     bool has_query;
+    bool secure;     /* the target's scheme is https, which only TLS may serve (RFC 9110 7.4) */
     bool keep_alive; /* what the client asks for */
     bool chunked;
     bool has_length;

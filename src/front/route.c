@@ -203,6 +203,10 @@ static const struct route *find(struct sp_slice p)
 
 void route_request(struct conn *c)
 {
+    if (c->head.secure && c->tls == NULL) {
+        reply_error(c, SP_E_BAD_REQUEST, "The target is of https, and this port speaks no TLS.");
+        return;
+    }
     if (front.cfg->mode == SP_MODE_BOX) {
         box_route(c);
         return;

@@ -63,10 +63,15 @@ static bool path_and_query(struct sp_head *h, struct sp_slice t)
     return true;
 }
 
+static bool begins(struct sp_slice t, const char *lit)
+{
+    size_t n = strlen(lit);
+    return t.n > n && sp_slice_is((struct sp_slice){t.p, n}, lit);
+}
+
 static bool target(struct sp_head *h, struct sp_slice method, struct sp_slice t)
 {
-    static const char scheme[] = "http://";
-    const size_t skip = sizeof scheme - 1;
+    size_t skip;
     if (t.n == 0)
         return false;
     if (equals(t, "*")) {
@@ -75,8 +80,13 @@ static bool target(struct sp_head *h, struct sp_slice method, struct sp_slice t)
     }
     if (t.p[0] == '/')
         return path_and_query(h, t);
-    if (t.n <= skip || !sp_slice_is((struct sp_slice){t.p, skip}, scheme))
+    if (begins(t, "http://"))
+        skip = 7;
+    else if (begins(t, "https://"))
+        skip = 8;
+    else
         return false;
+    h->secure = skip == 8;
     size_t end = skip;
     while (end < t.n && t.p[end] != '/' && t.p[end] != '?')
         end++;

@@ -42,6 +42,17 @@ def test_versions(tls):
         assert c.request("GET", "/healthz").status == 200
 
 
+def test_absolute_form(tls, seat):
+    """Of https here, and nowhere else (RFC 9112 3.2.2, RFC 9110 7.4)."""
+    with TlsConn(tls) as c:
+        for scheme in (b"https", b"HTTPS", b"http"):
+            c.send(b"GET %b://t/healthz HTTP/1.1\r\nHost: t\r\n\r\n" % scheme)
+            assert c.answer().json == {"status": "ok"}
+    with seat.conn() as c:
+        c.send(b"GET https://t/healthz HTTP/1.1\r\nHost: t\r\n\r\n")
+        assert c.answer().code == "bad_request"
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 def test_old_versions(tls, version):
     context = client_context()

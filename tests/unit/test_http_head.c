@@ -88,13 +88,18 @@ static const struct {
     {"GET HTTP://h:80/a?b HTTP/1.1", "/a", "b", 0},
     {"GET http://[::1]:8/a HTTP/1.1", "/a", NULL, 0},
     {"GET http://h?q HTTP/1.1", "/", "q", 0},
+    {"GET https://h HTTP/1.1", "/", NULL, 0},
+    {"GET HTTPS://h:443/a?b HTTP/1.1", "/a", "b", 0},
     {"OPTIONS * HTTP/1.1", "*", NULL, 0},
     {"GET * HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"OPTIONS *a HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"CONNECT h:80 HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"GET h:80 HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"GET a HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
-    {"GET https://h/ HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
+    {"GET https:// HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
+    {"GET https:///a HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
+    {"GET httpss://h/ HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
+    {"GET ftp://h/ HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"GET http:///a HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"GET http:// HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
     {"GET http://u@h/ HTTP/1.1", NULL, NULL, SP_E_BAD_REQUEST},
@@ -147,6 +152,7 @@ START_TEST(lines)
         is(h.path, request_lines[i].path);
         is(h.query, request_lines[i].query);
         ck_assert_int_eq(h.has_query, request_lines[i].query != NULL);
+        ck_assert_int_eq(h.secure, strncasecmp(req, "GET https:", 10) == 0);
     }
 }
 END_TEST

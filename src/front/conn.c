@@ -291,7 +291,6 @@ static bool next_request(struct conn *c)
     }
     conn_clock(c, CLOCK_NONE);
     c->began_us = metrics_now_us();
-    c->kind = ROUTE_OTHER;
     if (r < 0) {
         memset(&c->head, 0, sizeof c->head);
         c->unread_body = true;
@@ -380,9 +379,10 @@ void conn_request_done(struct conn *c)
     uint64_t now = metrics_now_us();
     metrics_request(c->kind, c->status, c->began_us != 0 ? now - c->began_us : 0);
     c->began_us = 0;
+    c->kind = ROUTE_OTHER; /* of a next one that comes to no head */
     free_request(c);
     link_forget(c, true);
-    if (c->unread_body) {
+    if (c->unread_body || ((c->close_after || front.draining) && io_more(c))) {
         begin_linger(c);
         return;
     }

@@ -164,6 +164,11 @@ void exec_body_ready(struct conn *c)
         reply_error(c, e, why);
         return;
     }
+    if (c->eof) { /* nobody waits for the command */
+        exec_request_free(&req);
+        conn_close(c);
+        return;
+    }
     c->exec = exec_state_new(c);
     if (c->exec != NULL) {
         c->exec->live = sp_accept_events(c->head.accept);

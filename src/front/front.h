@@ -184,6 +184,9 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
 /* Pipes that a cell made: as read and write, but never block, whatever the cell does to them. */
 ssize_t io_pipe_read(int fd, void *p, size_t n);
 ssize_t io_pipe_write(int fd, const void *p, size_t n);
+/* There is input behind the request. To close the connection now would send a reset, which takes
+ * what the client hasn't got yet of its answer. */
+bool io_more(const struct conn *c);
 /* Bytes that the client's side has taken; in TLS somewhat less.
  * The socket may hold megabytes, and has room for us only once a good part is gone: a slow client
  * would look like one that stopped. */

@@ -84,6 +84,12 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n)
     return sent;
 }
 
+bool io_more(const struct conn *c)
+{
+    int unread = 0;
+    return c->in_len > c->body_pos || (ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0);
+}
+
 int64_t io_taken(const struct conn *c)
 {
     int queued = 0;

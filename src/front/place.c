@@ -182,12 +182,8 @@ static void place_next(struct conn *c)
         answer(c);
         return;
     }
-    bool left = c->eof; /* nobody waits for the command any more */
     parts_free(c);
-    if (left)
-        conn_close(c);
-    else
-        exec_body_ready(c);
+    exec_body_ready(c);
 }
 
 /* The cell may find out late that bytes were too many: none is placed before all are there. */

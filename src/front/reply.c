@@ -74,8 +74,9 @@ static void put_head(struct conn *c, int status, const char *type, const char *f
         sp_http_date(now, date);
         date_at = now;
     }
-    /* An answer that leaves request bytes unread must be the connection's last. */
-    if (c->unread_body || front.draining || c->eof)
+    /* An answer that leaves request bytes unread must be the connection's last. So is that to the
+     * last request of a client that closed its side. */
+    if (c->unread_body || front.draining || (c->eof && c->in_len <= c->body_pos))
         c->close_after = true;
     const char *connection = "";
     if (c->close_after)

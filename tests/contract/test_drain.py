@@ -104,6 +104,22 @@ def test_a_download_in_hand_is_finished(start):
     c.close()
 
 
+def test_a_request_behind_does_not_cost_the_answer_in_hand(start):
+    """The head was out, and didn't say that the connection would end: the client had sent on."""
+    d = start(env={names.SHUTDOWN_TIMEOUT: "60s"})
+    with open(d.ws / "f", "wb") as f:
+        f.truncate(8 << 20)
+    c = d.conn()
+    c.send(b"GET /files/f HTTP/1.1\r\nHost: t\r\n\r\nPUT /files/g HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n" +
+           b"y" * 100000)
+    c.fill()
+    begin_drain(d)
+    assert len(c.answer().body) == 8 << 20
+    drained(d)
+    assert os.listdir(d.ws) == ["f"]
+    c.close()
+
+
 def test_an_upload_that_stops_does_not_hold_the_end(start):
     d = start(env={names.SHUTDOWN_TIMEOUT: "500ms"})
     c = d.conn()

@@ -130,6 +130,50 @@ def test_half_closed_client_gets_its_file(seat, box):
             assert e.data == b"" or len(e.data) < 100000
 
 
+def test_half_closed_behind_several_requests(seat, box):
+    """All of them were whole: the answer to one isn't the connection's end for the others."""
+    (seat.ws / box / "f").write_bytes(b"x" * 100000)
+    get = b"GET /files/%b/f HTTP/1.1\r\nHost: t\r\n\r\n" % box.encode()
+    put = b"PUT /files/%b/g HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabc" % box.encode()
+    for _ in range(10):
+        with seat.conn() as c:
+            c.send(get + put + get)
+            c.sock.shutdown(socket.SHUT_WR)
+            answers = [c.answer() for _ in range(3)]
+            assert [a.status for a in answers] in ([200, 201, 200], [200, 200, 200])
+            assert [len(a.body) for a in answers[::2]] == [100000, 100000]
+            assert c.closed()
+        assert (seat.ws / box / "g").read_bytes() == b"abc"
+
+
+def test_half_closed_before_a_command(seat, box):
+    """Nobody waits for its answer: it isn't begun."""
+    body = b'{"command": "touch %b/ran"}' % box.encode()
+    (seat.ws / box / "f").write_bytes(b"x" * (8 << 20))
+    with seat.conn() as c:
+        c.send(b"GET /files/%b/f HTTP/1.1\r\nHost: t\r\n\r\n" % box.encode() + b"POST /execute HTTP/1.1\r\nHost: t\r\n"
+               b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        c.sock.shutdown(socket.SHUT_WR)
+        c.fill()
+        seat.run(":")  # the first answer is too large to be out: the end of input is seen before it is
+        assert len(c.answer().body) == 8 << 20
+        assert c.closed()
+    seat.wait_idle()
+    assert not (seat.ws / box / "ran").exists()
+
+
+@pytest.mark.parametrize("behind", [1, 200000])
+def test_input_behind_the_last_request_costs_no_answer(seat, box, behind):
+    """To close over unread bytes resets the connection, and what of the answer is still on its way is lost."""
+    (seat.ws / box / "f").write_bytes(b"x" * (3 << 20))
+    with seat.conn() as c:
+        c.send(b"GET /files/%b/f HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n" % box.encode() + b"y" * behind)
+        c.fill()
+        seat.run(":")  # so that all is in the sockets
+        assert len(c.answer().body) == 3 << 20
+        assert c.closed()
+
+
 def test_connect_and_leave(seat):
     for _ in range(200):
         c = seat.conn()

@@ -155,6 +155,13 @@ def test_timeouts(start):
     assert got['sallyport_timeouts_total{wait="head"}'] == 1
     assert got['sallyport_timeouts_total{wait="idle"}'] >= 1
     assert got['sallyport_requests_total{route="other",code="408"}'] == 1
+    with d.conn() as c:  # nor is it of the route before
+        assert c.request("POST", "/execute", b'{"command":"true"}').status == 200
+        c.send(b"GET / HT")
+        assert c.answer().status == 408
+    got = scrape(d)
+    assert got['sallyport_requests_total{route="other",code="408"}'] == 2
+    assert 'sallyport_requests_total{route="/execute",code="408"}' not in got
 
 
 def test_restarts(fresh):

@@ -45,7 +45,7 @@ static const struct {
 } rule_text[R_RULES] = {
     [R_LINE] = {"^(" TOKEN ") ([^ ]+) HTTP/([0-9])\\.([0-9])$", 0},
     [R_ORIGIN] = {"^(/" PLACE ")([?]" QUERY ")?$", 0},
-    [R_ABSOLUTE] = {"^[Hh][Tt][Tt][Pp]://([^/?]*)(/" PLACE ")?([?]" QUERY ")?$", 0},
+    [R_ABSOLUTE] = {"^[Hh][Tt][Tt][Pp]([Ss])?://([^/?]*)(/" PLACE ")?([?]" QUERY ")?$", 0},
     [R_FIELD] = {"^(" TOKEN "):[ \t]*([\t\x20-\x7e\x80-\xff]*)$", 0},
     [R_AUTHORITY] = {"^" HOST PORT "$", 0},
     [R_LENGTH] = {"^0*[0-9]{1,19}$", 0},
@@ -64,7 +64,7 @@ struct reading {
     struct text method, path, query, host, length, coding, expect;
     struct text type, encoding, range, if_range, match, none_match, modified, unmodified, accept,
         content_range;
-    bool has_query, close, keep;
+    bool has_query, secure, close, keep;
     int minor;
 };
 
@@ -95,7 +95,7 @@ static bool same(struct text s, const char *word)
 static bool read_target(struct reading *r, struct text t)
 {
     static const char slash[] = "/";
-    struct text part[3];
+    struct text part[4];
     if (t.n == 1 && t.p[0] == '*') {
         r->path = t;
         return r->method.n == 7 && memcmp(r->method.p, "OPTIONS", 7) == 0;
@@ -103,9 +103,10 @@ static bool read_target(struct reading *r, struct text t)
     if (match(R_ORIGIN, t, part, 2)) {
         r->path = part[0];
         r->query = part[1];
-    } else if (match(R_ABSOLUTE, t, part, 3) && match(R_AUTHORITY, part[0], NULL, 0)) {
-        r->path = part[1].n > 0 ? part[1] : (struct text){slash, 1};
-        r->query = part[2];
+    } else if (match(R_ABSOLUTE, t, part, 4) && match(R_AUTHORITY, part[1], NULL, 0)) {
+        r->secure = part[0].n > 0;
+        r->path = part[2].n > 0 ? part[2] : (struct text){slash, 1};
+        r->query = part[3];
     } else {
         return false;
     }
@@ -250,9 +251,10 @@ static bool model_agrees(const struct sp_head *h, const struct reading *r)
     }
     if (has)
         (void)snprintf(digits, sizeof digits, "%.*s", (int)v.n, v.p);
-    return h->minor == r->minor && is(h->path, r->path) && h->has_query == r->has_query &&
-           (!r->has_query || is(h->query, r->query)) && h->has_length == has &&
-           h->length == strtoull(digits, NULL, 10) && h->chunked == (r->coding.p != NULL) &&
+    return h->minor == r->minor && h->secure == r->secure && is(h->path, r->path) &&
+           h->has_query == r->has_query && (!r->has_query || is(h->query, r->query)) &&
+           h->has_length == has && h->length == strtoull(digits, NULL, 10) &&
+           h->chunked == (r->coding.p != NULL) &&
            h->keep_alive == (!r->close && (modern || r->keep)) &&
            h->expect_continue == (modern && r->expect.p != NULL) &&
            h->has_content_range == (r->content_range.p != NULL) && is(h->content_type, r->type) &&

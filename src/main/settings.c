@@ -239,6 +239,13 @@ static bool service_link(const char *name, size_t n, const char *prefix, const c
     return left > 5 && strncmp(rest, "PORT_", 5) == 0 && isdigit((unsigned char)rest[5]);
 }
 
+/* What it makes of NAME_PORT, which for a Service called "sandbox" or "runbox" is a setting's name.
+ */
+static bool announced(const char *value)
+{
+    return starts(value, "tcp://") || starts(value, "udp://") || starts(value, "sctp://");
+}
+
 /* The prefix of names that must be settings; NULL: others use it too. */
 static const char *strict_prefix(const char *name, size_t n, enum sp_mode mode)
 {
@@ -303,6 +310,14 @@ int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char
         if (!applies(t, mode))
             continue;
         const char *v = value_of(envp, t->name);
+        if (t->at == AT(port)) {
+            if (v != NULL && announced(v)) {
+                sp_log(SP_LOG_WARN, "%s=%.80s announces a Service, and is no port of ours: ignored",
+                       t->name, v);
+                v = NULL;
+            }
+            s->port_given = v != NULL;
+        }
         if (v == NULL)
             v = t->def;
         void *at = (char *)s + t->at;
@@ -314,7 +329,6 @@ int settings_read(struct settings *s, enum sp_mode mode, char *const *envp, char
         else
             memcpy(at, &n, sizeof n);
     }
-    s->port_given = value_of(envp, mode == SP_MODE_BOX ? "RUNBOX_PORT" : "SANDBOX_PORT") != NULL;
     return check_timeouts(s, envp, err, errlen);
 }
 

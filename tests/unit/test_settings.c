@@ -57,6 +57,12 @@ START_TEST(values)
     ck_assert_int_eq(reading("SANDBOX_PORT="), 0); /* empty: as if absent */
     ck_assert(!s.port_given);
     ck_assert_uint_eq(s.port, 8080);
+    ck_assert_int_eq(reading("SANDBOX_PORT=tcp://10.0.0.1:80"), 0); /* of Kubernetes: so, too */
+    ck_assert(!s.port_given);
+    ck_assert_uint_eq(s.port, 8080);
+    char *const *box = with("RUNBOX_PORT=udp://10.0.0.1:80", NULL, NULL);
+    ck_assert_int_eq(settings_read(&s, SP_MODE_BOX, box, err, sizeof err), 0);
+    ck_assert_uint_eq(s.port, 8080);
     ck_assert_int_eq(reading("SALLYPORT_MAX_OUTPUT=64MiB"), 0);
     ck_assert_int_eq(reading("SALLYPORT_CPUS=1.5"), 0);
     ck_assert_uint_eq(s.cpus, 1500);
@@ -80,10 +86,11 @@ START_TEST(refused)
 {
     static const char *const bad[] = {
         "SANDBOX_PORT=65536", "SANDBOX_PORT=-1", "SANDBOX_PORT=80x", "SANDBOX_PORT= 80",
-        "SALLYPORT_MAX_OUTPUT=65MiB", "SALLYPORT_MAX_OUTPUT=0", "SALLYPORT_DEFAULT_TIMEOUT=0",
-        "SALLYPORT_HEAD_TIMEOUT=1ms", "SALLYPORT_LOG=loud", "SALLYPORT_LOG_REQUESTS=2",
-        "SALLYPORT_MAX_CONNECTIONS=0", "SALLYPORT_MAX_UPLOAD=99999999999999999999",
-        "SALLYPORT_CPUS=0.009", "SALLYPORT_CPUS=5000", "SALLYPORT_CPUS=2 ", "SALLYPORT_CPUS=all",
+        "SANDBOX_PORT=http://10.0.0.1:80", "SALLYPORT_MAX_OUTPUT=65MiB", "SALLYPORT_MAX_OUTPUT=0",
+        "SALLYPORT_DEFAULT_TIMEOUT=0", "SALLYPORT_HEAD_TIMEOUT=1ms", "SALLYPORT_LOG=loud",
+        "SALLYPORT_LOG_REQUESTS=2", "SALLYPORT_MAX_CONNECTIONS=0",
+        "SALLYPORT_MAX_UPLOAD=99999999999999999999", "SALLYPORT_CPUS=0.009", "SALLYPORT_CPUS=5000",
+        "SALLYPORT_CPUS=2 ", "SALLYPORT_CPUS=all",
         /* names */
         "SALLYPORT_ACCEPT_MISING=landlock", "SALLYPORT_=1", "SALLYPORT_PORT=8080",
         "SALLYPORT_USERS=x"};
@@ -101,6 +108,8 @@ START_TEST(foreign)
                                        "SALLYPORT_SERVICE_PORT_HTTP=80",
                                        "SALLYPORT_PORT=tcp://10.0.0.1:80",
                                        "SALLYPORT_PORT_8080_TCP_ADDR=10.0.0.1",
+                                       "SANDBOX_PORT=tcp://10.0.0.1:80",
+                                       "SANDBOX_PORT_80_TCP=tcp://10.0.0.1:80",
                                        "HOME=/root"};
     for (unsigned i = 0; i < sizeof fine / sizeof fine[0]; i++)
         ck_assert_msg(reading(fine[i]) == 0, "%s: %s", fine[i], err);

@@ -151,6 +151,19 @@ def test_a_deadline_beyond_what_a_socket_takes(server, deadline):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_a_head_byte_by_byte_within_no_deadline(server, language):
+    """Each byte comes in good time, and all of them long after: what would come in the end is an answer."""
+    d = Driver(language, server.url)
+    server.reply = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"
+    server.split, server.pause = True, 0.1
+    try:
+        assert d.ask("delete_path", path="x", deadline=0.5).get("error") == "deadline"
+    finally:
+        server.split, server.pause = False, 0
+        d.close()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_proxies_of_the_environment_are_not_asked(monkeypatch, server, language):
     """They would see the key, and each command."""
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):

@@ -127,7 +127,7 @@ const ops = {
   read: async (a) => ({ text: (await seat.read(a.path, part(a))).toString() }),
   delete_path: async (a) => {
     const { recursive = false, if_match: ifMatch, unmodified_since: unmodifiedSince } = a;
-    await seat.deletePath(a.path, { recursive, ifMatch, unmodifiedSince });
+    await seat.deletePath(a.path, { recursive, ifMatch, unmodifiedSince, ...bound(a) });
     return {};
   },
   list: (a) => seat.list(a.path, a.recursive ? { recursive: true } : {}),

@@ -149,7 +149,8 @@ def read(a):
 
 
 def delete_path(a):
-    seat.delete_path(a["path"], **{k: a[k] for k in ("recursive", "if_match", "unmodified_since") if k in a})
+    names = ("recursive", "if_match", "unmodified_since", "deadline")
+    seat.delete_path(a["path"], **{k: a[k] for k in names if k in a})
     return {}
 
 

@@ -2,6 +2,7 @@
 daemon of ours would send them."""
 import socket
 import threading
+import time
 
 
 class Server:
@@ -10,7 +11,7 @@ class Server:
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.reply, self.split, self.requests = b"", False, 0
+        self.reply, self.split, self.pause, self.requests = b"", False, 0, 0
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -46,6 +47,7 @@ class Server:
             if self.split:
                 for at in range(len(self.reply)):
                     conn.sendall(self.reply[at:at + 1])
+                    time.sleep(self.pause)
             else:
                 conn.sendall(self.reply)
             conn.shutdown(socket.SHUT_WR)

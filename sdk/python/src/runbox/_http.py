@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import os
 import select
 import socket
 import ssl
 import time
 from collections.abc import Iterable, Mapping
-from typing import IO, Any, Optional, Union
+from typing import IO, Any, Callable, Optional, Union
 from urllib.parse import urlsplit
 
 from ._errors import DeadlineError, RunboxError, TransportError, api_error
@@ -56,8 +57,42 @@ class Target:
             self.context = context or ssl.create_default_context()
 
 
+class _Timed(io.RawIOBase):
+    """What comes from a socket, each piece in the time that is left.
+
+    A timeout of the socket's own begins anew with each of them, and of a head there may be many.
+    """
+
+    def __init__(self, sock: socket.socket, left: Callable[[], Optional[float]]) -> None:
+        super().__init__()
+        self._sock, self._left = sock, left
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        self._sock.settimeout(self._left())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 class _Answer(http.client.HTTPResponse):
     """The final answer: the library itself reads past 100 alone, not past 102 or 103."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        left: Callable[[], Optional[float]],
+        method: Optional[str],
+    ) -> None:
+        timed: Any = io.BufferedReader(_Timed(sock, left))
+        super().__init__(sock, method=method)
+        self.fp.close()
+        self.fp = timed
 
     def begin(self) -> None:
         super().begin()
@@ -67,23 +102,45 @@ class _Answer(http.client.HTTPResponse):
 
 
 class _Connection(http.client.HTTPConnection):
-    response_class = _Answer
-
-    def __init__(self, target: Target, timeout: Optional[float]) -> None:
-        super().__init__(target.host, target.port, timeout=timeout)
+    def __init__(self, target: Target, left: Callable[[], Optional[float]]) -> None:
+        super().__init__(target.host, target.port)
         self.target = target
+        self._left = left
+
+    def response_class(  # type: ignore[override]
+        self, sock: socket.socket, method: Optional[str] = None
+    ) -> _Answer:
+        return _Answer(sock, self._left, method)
 
     def connect(self) -> None:
-        if self.target.path is None:
-            super().connect()  # which sets TCP_NODELAY
-            if self.target.context is not None:
-                self.sock = self.target.context.wrap_socket(
-                    self.sock, server_hostname=self.target.host
-                )
+        if self.target.path is not None:
+            self.sock = self._dial(socket.AF_UNIX, self.target.path)
             return
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.target.path)
+        self.sock = self._dial_any()
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.target.context is not None:
+            self.sock.settimeout(self._left())
+            self.sock = self.target.context.wrap_socket(self.sock, server_hostname=self.target.host)
+
+    def _dial(self, family: int, address: Any) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(self._left())
+            sock.connect(address)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _dial_any(self) -> socket.socket:
+        """All addresses of the name share the time that is left."""
+        failed: OSError = OSError("The name has no address.")
+        for found in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
+            try:
+                return self._dial(found[0], found[4])
+            except OSError as err:
+                failed = err
+        raise failed
 
 
 def source_size(data: Source) -> Optional[int]:
@@ -128,7 +185,7 @@ class Exchange:
     def __init__(self, target: Target, deadline: Optional[float]) -> None:
         self._until = None if deadline is None else time.monotonic() + deadline
         self._target = target
-        self._conn = _Connection(target, self._left())
+        self._conn = _Connection(target, self._left)
         self._sock: Optional[socket.socket] = None
         self._answer: Optional[http.client.HTTPResponse] = None
         self._todo: Optional[int] = None
@@ -164,9 +221,9 @@ class Exchange:
         try:
             self._conn.connect()
             self._sock = self._conn.sock
+            self._arm()
             self._send_head(method, path, headers, size)
             self._send_body(body, size)
-            self._arm()
             self._answer = self._conn.getresponse()
         except (OSError, http.client.HTTPException) as err:
             self.close()
@@ -249,8 +306,6 @@ class Exchange:
         if self._answer is None:
             raise TransportError("The answer is closed.")
         try:
-            if not self._answer.isclosed():
-                self._arm()
             data = self._answer.read1(most)
         except (OSError, ValueError, http.client.HTTPException) as err:
             self.close()

@@ -223,7 +223,10 @@ static bool spawn_failed(struct sp_cell *c)
     if (s->step == SP_SPAWN_CHDIR && (s->error == EACCES || s->error == EPERM))
         return sp_cell_fail(c, x->id, SP_E_FORBIDDEN);
     sp_log(SP_LOG_ERROR, "a command: %s: %s", steps[s->step], strerror(s->error));
-    return sp_cell_fail(c, x->id, SP_E_SPAWN_FAILED);
+    /* All processes or memory that there may be are taken, by others, as nothing of this identity's
+     * runs: it may be tried again. An exec without memory rather wants a higher limit. */
+    bool later = s->error == EAGAIN || (s->error == ENOMEM && s->step == SP_SPAWN_CLONE);
+    return sp_cell_fail(c, x->id, later ? SP_E_OVERLOADED : SP_E_SPAWN_FAILED);
 }
 
 /* The spawner has said that it runs, or doesn't. */

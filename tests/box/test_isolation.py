@@ -233,3 +233,38 @@ def test_only_its_own_workspace(box):
         names = r["stdout"].split("ls:")[0].split()
         assert box.workspace(*A).name not in names
     assert box.sh("echo $PWD", who=B)["stdout"].strip() == str(box.workspace(*B))
+
+
+TAKE_ALL = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(100)
+    except OSError:
+        open("full", "w").close()
+        time.sleep(0.001)
+"""
+
+
+def test_one_takes_all_processes(start_box):
+    """All that there may be on this host, which more than SALLYPORT_MAX_PROCS should leave: the others are told to
+    come again, and can once it has ended."""
+    b = start_box(env={"SALLYPORT_MAX_PROCS": "3000"}, pids=200)
+    c = ("iso-c",)
+    assert b.sh("echo b", B)["stdout"] == "b\n"
+    got = []
+
+    def refused(who):
+        got.append(b.exec("echo on", who))  # as long as the process is there that waits for it, it is served
+        return got[-1].status != 200
+    with b.send_exec("exec /usr/bin/python3 -I -", A, stdin=TAKE_ALL, timeout=100):
+        procs.wait_for("all processes are taken", lambda: (b.workspace(*A) / "full").exists())
+        procs.wait_for("there is none for another", lambda: refused(B))
+        assert (got[-1].status, got[-1].code) == (503, "overloaded"), got[-1]
+        procs.wait_for("nor for a new one", lambda: refused(c))
+        # Its cell came up, and found no process for the command; or didn't come up.
+        assert got[-1].status == 503 and got[-1].code in ("overloaded", "cell_lost"), got[-1]
+    for who in (B, c):
+        a = procs.wait_for("it is served", lambda w=who: (x := b.exec("echo on", w)).status != 503 and x)
+        assert a.json["stdout"] == "on\n"

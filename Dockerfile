@@ -49,7 +49,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=6s --start-period=2s \
-    CMD /usr/local/bin/sallyport health "http://127.0.0.1:${RUNBOX_PORT}"
+    CMD /usr/local/bin/sallyport health "http${RUNBOX_TLS_CERT:+s}://127.0.0.1:${RUNBOX_PORT}"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/sallyport"]
 CMD ["box"]

@@ -1,11 +1,13 @@
 /* health.c: `sallyport health`, for a container's HEALTHCHECK: asks a seat for /healthz, once.
  * Needs no other program in the image. Trusts its arguments and environment; of the answer it
- * believes the status alone. */
+ * believes the status alone, and whose certificate it is doesn't matter: it shows no secret. */
 #include "main/settings.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,6 +25,7 @@ struct target {
         struct sockaddr_un un;
     } at;
     socklen_t len;
+    bool tls;
 };
 
 static bool unix_target(struct target *t, const char *path)
@@ -60,17 +63,19 @@ static bool tcp_target(struct target *t, const char *host, uint16_t port)
     return true;
 }
 
-/* "http://ADDRESS[:PORT][/...]", an IPv6 address in brackets, or "unix:PATH". */
+/* "http://ADDRESS[:PORT][/...]", the same with https, an IPv6 address in brackets, or "unix:PATH".
+ */
 static bool parse_url(struct target *t, const char *url)
 {
     char host[INET6_ADDRSTRLEN + 2];
-    unsigned port = 80;
     char end = '\0';
     if (strncmp(url, "unix:", 5) == 0)
         return unix_target(t, url + 5);
-    if (strncmp(url, "http://", 7) != 0)
+    t->tls = strncmp(url, "https://", 8) == 0;
+    if (!t->tls && strncmp(url, "http://", 7) != 0)
         return false;
-    url += 7;
+    unsigned port = t->tls ? 443 : 80;
+    url += t->tls ? 8 : 7;
     bool v6 = *url == '[';
     size_t n = strcspn(url + v6, v6 ? "]" : ":/");
     if (n == 0 || n >= sizeof host || (v6 && url[n + 1] != ']'))
@@ -98,7 +103,69 @@ static bool from_settings(struct target *t, const struct settings *s)
     memcpy(host, n == 0 ? "0.0.0.0" : s->bind, n == 0 ? sizeof "0.0.0.0" : n);
     if (n != 0)
         host[n] = '\0';
+    t->tls = s->tls_cert != NULL;
     return tcp_target(t, host, (uint16_t)s->port);
+}
+
+/* A connection, in TLS or not. */
+struct line {
+    int fd;
+    SSL *ssl; /* NULL: not */
+};
+
+/* -errno of a call of OpenSSL's that came to nothing. */
+static int failed(const struct line *l, int r)
+{
+    int why = SSL_get_error(l->ssl, r);
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+        return -ETIMEDOUT;
+    return why == SSL_ERROR_SYSCALL && errno != 0 ? -errno : -EPROTO;
+}
+
+static int begin_tls(struct line *l)
+{
+    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
+        return -ENOMEM;
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    l->ssl = context != NULL ? SSL_new(context) : NULL;
+    SSL_CTX_free(context); /* the connection keeps it */
+    if (l->ssl == NULL || SSL_set_fd(l->ssl, l->fd) != 1)
+        return -ENOMEM;
+    errno = 0;
+    int r = SSL_connect(l->ssl);
+    return r == 1 ? 0 : failed(l, r);
+}
+
+static int say(const struct line *l, const char *text, int n)
+{
+    if (l->ssl == NULL)
+        return send(l->fd, text, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -errno;
+    errno = 0;
+    int r = SSL_write(l->ssl, text, n);
+    return r == n ? 0 : failed(l, r);
+}
+
+/* Bytes, 0 at the end, or -errno. */
+static int hear(const struct line *l, char *p, int n)
+{
+    if (l->ssl == NULL) {
+        ssize_t got = recv(l->fd, p, (size_t)n, 0);
+        return got < 0 ? -errno : (int)got;
+    }
+    errno = 0;
+    int r = SSL_read(l->ssl, p, n);
+    return r > 0 ? r : SSL_get_error(l->ssl, r) == SSL_ERROR_ZERO_RETURN ? 0 : failed(l, r);
+}
+
+static int dial(const struct target *t, struct line *l)
+{
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    l->fd = socket(t->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+        setsockopt(l->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        connect(l->fd, &t->at.any, t->len) != 0)
+        return -errno;
+    return t->tls ? begin_tls(l) : 0;
 }
 
 /* 0 and the answer's status, or -errno. */
@@ -106,26 +173,21 @@ static int ask(const struct target *t, int *status)
 {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
                                   "Connection: close\r\n\r\n";
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
-    char answer[64] = "";
-    size_t have = 0;
-    char end = '\0';
-    ssize_t n = -1;
-    int fd = socket(t->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    int r = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
-        connect(fd, &t->at.any, t->len) != 0 ||
-        send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
-        r = -errno;
-    while (r == 0 && have < sizeof answer - 1 &&
-           (n = recv(fd, answer + have, sizeof answer - 1 - have, 0)) > 0)
-        have += (size_t)n;
-    if (r == 0 && n < 0)
-        r = -errno;
-    close(fd);
+    struct line l = {.fd = -1, .ssl = NULL};
+    char answer[64] = "", end = '\0';
+    int have = 0, n = 1;
+    (void)signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without a flag for that */
+    int r = dial(t, &l);
+    if (r == 0)
+        r = say(&l, request, (int)sizeof request - 1);
+    while (r == 0 && n > 0 && have < (int)sizeof answer - 1) {
+        n = hear(&l, answer + have, (int)sizeof answer - 1 - have);
+        r = n < 0 ? n : 0;
+        have += n > 0 ? n : 0;
+    }
+    SSL_free(l.ssl);
+    if (l.fd >= 0)
+        close(l.fd);
     answer[have] = '\0';
     if (r == 0 && (sscanf(answer, "HTTP/1.%*1[01] %3d%c", status, &end) != 2 || end != ' '))
         r = -EPROTO;
@@ -136,7 +198,7 @@ int health(const char *url, char *const *envp)
 {
     char err[REFUSAL_MAX];
     struct settings s;
-    struct target t;
+    struct target t = {.tls = false};
     int status = 0;
     if (url == NULL && settings_read(&s, SP_MODE_SEAT, envp, err, sizeof err) != 0) {
         settings_refused(err);
@@ -144,7 +206,7 @@ int health(const char *url, char *const *envp)
     }
     if (url != NULL ? !parse_url(&t, url) : !from_settings(&t, &s)) {
         settings_refused(url != NULL
-                             ? "health wants http://ADDRESS[:PORT] or unix:PATH."
+                             ? "health wants http://ADDRESS[:PORT], https://... or unix:PATH."
                              : "the settings name no one address to ask; give health its URL.");
         return 2;
     }

@@ -26,7 +26,7 @@ static int usage(FILE *out, int status)
           "a\n"
           "                            seat, or a box\n"
           "       sallyport policy     check policy files, show the built-in ones\n"
-          "       sallyport health [URL]  ask a seat, or http://ADDRESS:PORT or unix:PATH, for "
+          "       sallyport health [URL]  ask a seat, or http(s)://ADDRESS:PORT or unix:PATH, for "
           "/healthz\n"
           "       sallyport guest [seat|box]  be the first process of a virtual machine\n"
           "       sallyport --help | --version\n\n"

@@ -61,7 +61,7 @@ def test_of_other_servers(answer, code):
         t.join()
 
 
-@pytest.mark.parametrize("url", ["", "x", "https://127.0.0.1:1", "http://", "http://name.example:80", "unix:",
+@pytest.mark.parametrize("url", ["", "x", "https://", "https://name.example:443", "http://", "http://name.example:80", "unix:",
                                  "http://127.0.0.1:0", "http://127.0.0.1:65536", "http://127.0.0.1:8x",
                                  "http://[::1:80", "http://127.0.0.1x", "unix:" + "x" * 200])
 def test_bad_urls(url):

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -65,10 +66,34 @@ static int refused(const char *why)
     return USAGE_STATUS;
 }
 
+static void end_now(int sig)
+{
+    (void)sig;
+    _exit(0);
+}
+
+/* Until children_init takes them. Nothing is there yet that would have to be ended, but a first
+ * process, as of a container, has no default to end by; and a reload waits until there is something
+ * to read anew. What whoever started us ignores stays so. */
+static void heed_signals(void)
+{
+    static const int ends[] = {SIGTERM, SIGINT, SIGQUIT};
+    const struct sigaction now = {.sa_handler = end_now};
+    struct sigaction old;
+    sigset_t later;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaction(ends[i], &now, NULL);
+    sigemptyset(&later);
+    sigaddset(&later, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &later, NULL);
+}
+
 static int serve(enum sp_mode mode)
 {
     char err[REFUSAL_MAX];
     struct sp_plan plan;
+    heed_signals();
     if (environ_hide() != 0)
         return refused("there is no memory for the environment.");
     if (seat_prepare(&super, mode, &plan, false, environ, err, sizeof err) != 0)

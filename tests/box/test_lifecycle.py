@@ -1,6 +1,8 @@
 """Cells come and go, calls wait their turn, workspaces end; and nothing of it is left behind."""
+import fcntl
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sqlite3
@@ -196,6 +198,34 @@ def test_a_workspace_that_cannot_be_emptied(start_box):
 
 
 # ---- ends of all kinds ----
+
+@pytest.mark.parametrize("kind", ["root", "pid1"])
+def test_signals_while_it_starts(start_box, kind):
+    """A first process has no default to end by: one that didn't care would be killed in the end, or start after all.
+    Here it waits for the lock on its folder. A reload that comes so early is none of an end."""
+    held = []
+
+    def prepare(d):
+        folder = d.root / "workspaces"
+        folder.mkdir(parents=True)
+        for path in (d.root, folder):
+            path.chmod(0o711)
+        held.append(os.open(folder, os.O_RDONLY))
+        fcntl.flock(held[0], fcntl.LOCK_EX)
+    b = start_box(up=False, prepare=prepare, **KINDS[kind])
+
+    def has_folder():
+        main = pathlib.Path(f"/proc/{b.main.pid}/fd")
+        return str(b.root / "workspaces") in [os.readlink(fd) for fd in main.iterdir()]
+    try:
+        procs.wait_for("it waits for the lock", has_folder)
+        b.signal(signal.SIGHUP)
+        b.signal()
+        assert b.wait_exit()["status"] == 0, b.log()
+    finally:
+        os.close(held[0])
+    assert b.log() == ""
+
 
 @pytest.mark.parametrize("role", ["registry", "front", "broker", "cell"])
 def test_a_role_is_killed(start_box, role):

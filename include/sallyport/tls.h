@@ -12,5 +12,8 @@
 int sp_tls_bundle(const char *cert, size_t cert_len, const char *key, size_t key_len);
 /* True if TLS can be served with it; else a clause for people in why, without a stop. */
 bool sp_tls_check(int fd, char *why, size_t whylen);
+/* As a client of whoever it is, over a connected socket that blocks: the first bytes of the answer,
+ * at most cap, to its end. How many, or -errno; -ETIMEDOUT by the socket's own time limits. */
+int sp_tls_ask(int fd, const char *request, int n, char *answer, int cap);
 
 #endif

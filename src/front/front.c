@@ -108,7 +108,7 @@ static bool prepare(void)
     (void)signal(SIGPIPE, SIG_IGN);
     h2o_linklist_init_anchor(&front.conns);
     h2o_linklist_init_anchor(&front.dead);
-    front.loop = h2o_evloop_create();
+    front.loop = ticks_loop();
     if (front.loop == NULL)
         return false;
     const uint64_t ms[CLOCK_COUNT] = {[CLOCK_HEAD] = front.cfg->head_timeout_ms,

@@ -302,6 +302,9 @@ void link_forget(struct conn *c, bool cancel);
 uint32_t link_take(struct conn *c, struct sp_msg *m);
 void link_drop(uint32_t id);
 
+/* ticks.c: a loop whose timers don't mind that the wall clock is set. NULL: no memory. */
+h2o_loop_t *ticks_loop(void);
+
 /* front.c */
 void front_check_drained(void);
 void front_resume_accept(void);

@@ -3,11 +3,11 @@
  * believes the status alone, and whose certificate it is doesn't matter: it shows no secret. */
 #include "main/settings.h"
 
+#include "sallyport/tls.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <openssl/ssl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -107,65 +107,16 @@ static bool from_settings(struct target *t, const struct settings *s)
     return tcp_target(t, host, (uint16_t)s->port);
 }
 
-/* A connection, in TLS or not. */
-struct line {
-    int fd;
-    SSL *ssl; /* NULL: not */
-};
-
-/* -errno of a call of OpenSSL's that came to nothing. */
-static int failed(const struct line *l, int r)
+/* As in TLS: the answer's first bytes, 0 at its end, or -errno. */
+static int plainly(int fd, const char *request, int n, char *answer, int cap)
 {
-    int why = SSL_get_error(l->ssl, r);
-    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
-        return -ETIMEDOUT;
-    return why == SSL_ERROR_SYSCALL && errno != 0 ? -errno : -EPROTO;
-}
-
-static int begin_tls(struct line *l)
-{
-    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
-        return -ENOMEM;
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    l->ssl = context != NULL ? SSL_new(context) : NULL;
-    SSL_CTX_free(context); /* the connection keeps it */
-    if (l->ssl == NULL || SSL_set_fd(l->ssl, l->fd) != 1)
-        return -ENOMEM;
-    errno = 0;
-    int r = SSL_connect(l->ssl);
-    return r == 1 ? 0 : failed(l, r);
-}
-
-static int say(const struct line *l, const char *text, int n)
-{
-    if (l->ssl == NULL)
-        return send(l->fd, text, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -errno;
-    errno = 0;
-    int r = SSL_write(l->ssl, text, n);
-    return r == n ? 0 : failed(l, r);
-}
-
-/* Bytes, 0 at the end, or -errno. */
-static int hear(const struct line *l, char *p, int n)
-{
-    if (l->ssl == NULL) {
-        ssize_t got = recv(l->fd, p, (size_t)n, 0);
-        return got < 0 ? -errno : (int)got;
-    }
-    errno = 0;
-    int r = SSL_read(l->ssl, p, n);
-    return r > 0 ? r : SSL_get_error(l->ssl, r) == SSL_ERROR_ZERO_RETURN ? 0 : failed(l, r);
-}
-
-static int dial(const struct target *t, struct line *l)
-{
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
-    l->fd = socket(t->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-        setsockopt(l->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
-        connect(l->fd, &t->at.any, t->len) != 0)
+    int have = 0;
+    ssize_t got = 1;
+    if (send(fd, request, (size_t)n, MSG_NOSIGNAL) != n)
         return -errno;
-    return t->tls ? begin_tls(l) : 0;
+    while (have < cap && (got = recv(fd, answer + have, (size_t)(cap - have), 0)) > 0)
+        have += (int)got;
+    return got < 0 ? -errno : have;
 }
 
 /* 0 and the answer's status, or -errno. */
@@ -173,25 +124,26 @@ static int ask(const struct target *t, int *status)
 {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
                                   "Connection: close\r\n\r\n";
-    struct line l = {.fd = -1, .ssl = NULL};
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    const int n = (int)sizeof request - 1;
     char answer[64] = "", end = '\0';
-    int have = 0, n = 1;
-    (void)signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without a flag for that */
-    int r = dial(t, &l);
-    if (r == 0)
-        r = say(&l, request, (int)sizeof request - 1);
-    while (r == 0 && n > 0 && have < (int)sizeof answer - 1) {
-        n = hear(&l, answer + have, (int)sizeof answer - 1 - have);
-        r = n < 0 ? n : 0;
-        have += n > 0 ? n : 0;
-    }
-    SSL_free(l.ssl);
-    if (l.fd >= 0)
-        close(l.fd);
-    answer[have] = '\0';
-    if (r == 0 && (sscanf(answer, "HTTP/1.%*1[01] %3d%c", status, &end) != 2 || end != ' '))
-        r = -EPROTO;
-    return r;
+    int fd = socket(t->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int r;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        connect(fd, &t->at.any, t->len) != 0)
+        r = -errno;
+    else if (t->tls)
+        r = sp_tls_ask(fd, request, n, answer, (int)sizeof answer - 1);
+    else
+        r = plainly(fd, request, n, answer, (int)sizeof answer - 1);
+    close(fd);
+    if (r < 0)
+        return r;
+    answer[r] = '\0';
+    return sscanf(answer, "HTTP/1.%*1[01] %3d%c", status, &end) == 2 && end == ' ' ? 0 : -EPROTO;
 }
 
 int health(const char *url, char *const *envp)

@@ -129,3 +129,8 @@ def test_others_are_served_meanwhile(seat):
     for c in slow:
         timeout_answer(c)
         c.close()
+
+
+def test_they_go_by_a_clock_that_nobody_sets(seat):
+    """What tests/unit/test_ticks.c holds, in this build of the daemon: it says so where it isn't."""
+    assert "wall clock" not in seat.log()

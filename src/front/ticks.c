@@ -29,7 +29,7 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
 
 h2o_loop_t *ticks_loop(void)
 {
-    struct timeval now;
+    struct timeval now = {0};
     steady = true;
     h2o_loop_t *loop = h2o_evloop_create();
     (void)gettimeofday(&now, NULL);

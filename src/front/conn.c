@@ -69,7 +69,7 @@ static void on_timer(h2o_timeout_entry_t *entry)
             conn_clock(c, CLOCK_HANGUP);
         return;
     }
-    bool unanswered = (c->state == CONN_HEAD && c->in_len > 0) || c->state == CONN_JSON ||
+    bool unanswered = (c->state == CONN_HEAD && !io_idle(c)) || c->state == CONN_JSON ||
                       c->state == CONN_UPLOAD || c->state == CONN_PARTS;
     if (!unanswered) {
         conn_close(c);
@@ -444,7 +444,7 @@ void conn_close_idle(void)
     for (h2o_linklist_t *l = front.conns.next; l != &front.conns; l = next) {
         next = l->next;
         struct conn *c = H2O_STRUCT_FROM_MEMBER(struct conn, all, l);
-        if (c->state == CONN_HEAD && c->in_len == 0)
+        if (c->state == CONN_HEAD && io_idle(c))
             conn_close(c);
     }
 }

@@ -184,6 +184,8 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n);
 /* Pipes that a cell made: as read and write, but never block, whatever the cell does to them. */
 ssize_t io_pipe_read(int fd, void *p, size_t n);
 ssize_t io_pipe_write(int fd, const void *p, size_t n);
+/* Nothing of a next request came: at most the blank line that some clients send behind a body. */
+bool io_idle(const struct conn *c);
 /* There is input behind the request. To close the connection now would send a reset, which takes
  * what the client hasn't got yet of its answer. */
 bool io_more(const struct conn *c);

@@ -84,6 +84,11 @@ ssize_t io_send_file(struct conn *c, int fd, uint64_t at, size_t n)
     return sent;
 }
 
+bool io_idle(const struct conn *c)
+{
+    return c->in_len == 0 || (c->in_len <= 2 && c->in[0] == '\r');
+}
+
 bool io_more(const struct conn *c)
 {
     int unread = 0;

@@ -25,10 +25,12 @@ def test_idle(start, number, plan):
 
 
 def test_idle_connections_are_closed(start):
-    d = start()
+    d = start(env={names.SHUTDOWN_TIMEOUT: "120s", names.HEAD_TIMEOUT: "120s"})
     idle = [d.conn() for _ in range(20)]
     used = d.conn()
     assert used.request("GET", "/healthz").status == 200
+    used.send(b"\r\n")  # as some clients do behind a body
+    d.run(":")
     d.signal()
     drained(d)
     for c in idle + [used]:

@@ -131,6 +131,19 @@ def test_others_are_served_meanwhile(seat):
         c.close()
 
 
+def test_a_blank_line_behind_a_body_is_no_request(seat):
+    """Some clients send one. An answer to it would be taken for that to their next request."""
+    with seat.conn() as c:
+        for _ in range(2):  # nor does it hurt that one
+            assert c.request("POST", "/execute", b'{"command":"true"}').status == 200
+            c.send(b"\r\n")
+        assert c.closed()
+    with seat.conn() as c:
+        assert c.request("GET", "/healthz").status == 200
+        c.send(b"\r")
+        assert c.closed()
+
+
 def test_they_go_by_a_clock_that_nobody_sets(seat):
     """What tests/unit/test_ticks.c holds, in this build of the daemon: it says so where it isn't."""
     assert "wall clock" not in seat.log()

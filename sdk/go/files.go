@@ -52,6 +52,18 @@ type Body struct {
 	io.ReadCloser
 	Size int64  // -1 of an archive
 	ETag string // "" of an archive
+
+	made func() string // of an archive: what its trailer says
+}
+
+// Whole tells, of an archive that was read to its end, whether nothing was left out of it. It is
+// not known before, and not where a proxy took the answer's trailer away.
+func (b *Body) Whole() (whole, known bool) {
+	if b.made == nil {
+		return false, false
+	}
+	made := b.made()
+	return made == "whole", made == "whole" || made == "partial"
 }
 
 // Open reads a file as a stream. Close the body.

@@ -46,7 +46,8 @@ func (w *Workspace) ListTree(ctx context.Context, path string) (*Listing, error)
 	return w.list(ctx, w.at.folder(path, true))
 }
 
-// Archive is a folder as a pax tar, made while it is read. Close it.
+// Archive is a folder as a pax tar, made while it is read. Close it. Its Whole tells at the end
+// whether something was left out.
 func (w *Workspace) Archive(ctx context.Context, path string) (*Body, error) {
 	resp, err := w.ask(ctx, http.MethodGet, "/v1/archive?path="+url.QueryEscape(path), nil, 0, nil)
 	if err != nil {
@@ -56,7 +57,8 @@ func (w *Workspace) Archive(ctx context.Context, path string) (*Body, error) {
 		resp.Body.Close()
 		return nil, errors.New("sandbox: the answer is no archive")
 	}
-	return &Body{ReadCloser: resp.Body, Size: -1}, nil
+	made := func() string { return resp.Trailer.Get("X-Runbox-Archive") }
+	return &Body{ReadCloser: resp.Body, Size: -1, made: made}, nil
 }
 
 // DownloadArchive writes a folder's tar into dst as it comes, and returns how many bytes.

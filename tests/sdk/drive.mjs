@@ -118,10 +118,12 @@ const ops = {
   },
   archive: async (a) => {
     const parts = [];
-    for await (const piece of await seat.archive(a.path)) parts.push(piece);
+    const body = await seat.archive(a.path);
+    if (body.whole !== undefined) throw new Error("known before its end");
+    for await (const piece of body) parts.push(piece);
     const tar = Buffer.concat(parts);
     if ((await seat.downloadArchive(a.path, taker(false))) !== tar.length) throw new Error("another archive");
-    return { base64: tar.toString("base64") };
+    return { base64: tar.toString("base64"), whole: body.whole };
   },
   pull: async (a) => ({ bytes: await seat.downloadArchive(a.path, taker(false)) }),
   read: async (a) => ({ text: (await seat.read(a.path, part(a))).toString() }),

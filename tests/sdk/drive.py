@@ -134,10 +134,12 @@ def sink(a):
 
 def archive(a):
     with seat.archive(a["path"]) as body:
+        assert body.whole is None
         tar = body.readall()
+        whole = body.whole
     out = io.BytesIO()
     assert seat.download_archive(a["path"], out) == len(tar) == len(out.getvalue())
-    return {"base64": base64.b64encode(tar).decode()}
+    return {"base64": base64.b64encode(tar).decode(), "whole": whole}
 
 
 def pull(a):

@@ -1,6 +1,6 @@
 /** The box's client: one daemon, many identities, each with a workspace of its own. */
 import type { IncomingMessage } from "node:http";
-import type { Readable, Writable } from "node:stream";
+import type { Writable } from "node:stream";
 
 import { ApiError, RunboxError, TransportError } from "./errors.js";
 import { type Json, flag, isType, number, parseObject, parseTarget, readAll, text, translate } from "./http.js";
@@ -8,6 +8,7 @@ import type { Live } from "./live.js";
 import { form } from "./multipart.js";
 import { Remote, Sandbox, copy, percent, readObject, rest, toBody } from "./sandbox.js";
 import type {
+  Archive,
   BoxCommandOptions,
   CallOptions,
   Capabilities,
@@ -90,7 +91,7 @@ export class Workspace extends Sandbox {
   }
 
   /** A folder as a pax tar, made while it is read. Destroy it to leave early. */
-  async archive(path = "", options: CallOptions = {}): Promise<Readable> {
+  async archive(path = "", options: CallOptions = {}): Promise<Archive> {
     return toBody(await this.tar(path, options.signal), options.signal);
   }
 

@@ -5,6 +5,7 @@ export { Live } from "./live.js";
 export { Sandbox } from "./sandbox.js";
 export { Seat } from "./seat.js";
 export type {
+  Archive,
   BoxCommandOptions,
   CallOptions,
   Capabilities,

@@ -86,6 +86,11 @@ class Body extends Readable {
     res.on("end", () => this.push(null)).on("error", fail).on("close", fail);
   }
 
+  get whole(): boolean | undefined {
+    const made = this.res.trailers["x-runbox-archive"];
+    return made === "whole" ? true : made === "partial" ? false : undefined;
+  }
+
   override _read(): void {
     this.#wanted = true;
     if (this.#failed !== undefined) this.destroy(this.#failed);

@@ -1,4 +1,5 @@
 /** What goes in and comes back, as values. */
+import type { Readable } from "node:stream";
 
 export interface TargetOptions {
   /** For https, where the daemon's certificate isn't one that Node trusts: what is, as PEM. */
@@ -138,6 +139,15 @@ export interface Placed {
   path: string;
   size: number;
   created: boolean;
+}
+
+/** A folder's tar as it comes. */
+export interface Archive extends Readable {
+  /**
+   * Once it was read to its end: false if something was left out of it. Undefined before, and where a proxy took the
+   * answer's trailer away.
+   */
+  readonly whole: boolean | undefined;
 }
 
 /** What a workspace takes: `bytes` as `du` counts them; a `quota` of 0 is none. */

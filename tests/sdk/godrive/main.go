@@ -236,14 +236,21 @@ func archive(ctx context.Context, a args) (result, error) {
 		return nil, err
 	}
 	defer body.Close()
+	if _, known := body.Whole(); known {
+		return nil, errors.New("known before its end")
+	}
 	tar, err := io.ReadAll(body)
 	if err != nil {
 		return nil, err
 	}
+	whole, known := body.Whole()
+	if !known {
+		return nil, errors.New("not known at its end")
+	}
 	if n, err := work.DownloadArchive(ctx, a.Path, io.Discard); err != nil || n != int64(len(tar)) {
 		return nil, fmt.Errorf("the second archive: %d bytes, %w", n, err)
 	}
-	return result{"base64": base64.StdEncoding.EncodeToString(tar)}, nil
+	return result{"base64": base64.StdEncoding.EncodeToString(tar), "whole": whole}, nil
 }
 
 func (a args) part() (sandbox.Range, error) {

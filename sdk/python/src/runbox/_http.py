@@ -100,6 +100,11 @@ class _Answer(http.client.HTTPResponse):
             self.headers = None  # type: ignore[assignment]  # which makes it begin again
             super().begin()
 
+    trailer: Optional[http.client.HTTPMessage] = None
+
+    def _read_and_discard_trailer(self) -> None:  # the library's name; what it drops is kept
+        self.trailer = http.client.parse_headers(self.fp)
+
 
 class _Connection(http.client.HTTPConnection):
     def __init__(self, target: Target, left: Callable[[], Optional[float]]) -> None:
@@ -290,6 +295,11 @@ class Exchange:
     def header(self, name: str) -> Optional[str]:
         """A field of the answer's head."""
         return self._answer.getheader(name) if self._answer is not None else None
+
+    def trailer(self, name: str) -> Optional[str]:
+        """A field behind the answer's body, once that was read to its end."""
+        fields = getattr(self._answer, "trailer", None)
+        return None if fields is None else fields.get(name)
 
     def size(self) -> Optional[int]:
         """Content-Length, of HEAD's answer too."""

@@ -34,6 +34,21 @@ class Body(io.RawIOBase):
         self._exchange = exchange
         self.size = exchange.size()
         self.etag = exchange.header("ETag")
+        self._made: Optional[str] = None
+
+    def _read(self, most: int) -> bytes:
+        data = self._exchange.read(most)
+        if not data:
+            self._made = self._exchange.trailer("X-Runbox-Archive")
+        return data
+
+    @property
+    def whole(self) -> Optional[bool]:
+        """Of an archive that was read to its end: False if something was left out of it.
+
+        None before, and where a proxy took the answer's trailer away.
+        """
+        return {"whole": True, "partial": False}.get(self._made or "")
 
     def readable(self) -> bool:
         """Always."""
@@ -41,7 +56,7 @@ class Body(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """As of any raw file: fewer bytes than asked for are normal, 0 is the end."""
-        data = self._exchange.read(min(len(buffer), BLOCK))
+        data = self._read(min(len(buffer), BLOCK))
         buffer[: len(data)] = data
         return len(data)
 
@@ -50,7 +65,7 @@ class Body(io.RawIOBase):
         return b"".join(self)
 
     def __iter__(self) -> Iterator[bytes]:
-        while data := self._exchange.read():
+        while data := self._read(BLOCK):
             yield data
 
     def copy_to(self, sink: Sink) -> int:

@@ -122,7 +122,10 @@ class Workspace(Sandbox):
         return self._list(path, recursive, deadline)
 
     def archive(self, path: str = "", *, deadline: Optional[float] = None) -> Body:
-        """A folder as a pax tar, made while it is read. Close it."""
+        """A folder as a pax tar, made while it is read. Close it.
+
+        Its ``whole`` tells at the end whether something was left out.
+        """
         target = "/v1/archive?path=" + percent(path)
         exchange = self._ask("GET", target, deadline=deadline)
         if not is_type(exchange, "application/x-tar"):

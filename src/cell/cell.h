@@ -108,6 +108,9 @@ void sp_exec_unshut(const struct sp_cell *c);
 enum sp_err sp_exec_cwd(struct sp_cell *c, struct sp_slice cwd, char rest[4096]);
 /* pipes.c. Its own: those made in advance, or new ones. 0 or -errno. */
 int sp_exec_make_pipes(struct sp_exec *x, bool with_stdin);
+/* /dev/null is one description for all commands: what the last one did to it, as not to block or a
+ * lock, isn't to stay for the next. */
+void sp_exec_renew_null(const struct sp_exec *x);
 int sp_exec_pipes(int out[2], int err[2]);    /* of a command. 0 or -errno, -1 in what isn't made */
 void sp_exec_close(int fds[2]);               /* both ends, and sets them to -1 */
 int sp_exec_wait_ms(const struct sp_cell *c); /* for epoll_wait */

@@ -3,7 +3,11 @@
  *
  * Only the deepest SP_DESCEND_OPEN levels hold a descriptor and a buffer of entries. A level
  * further up is opened again through its child's "..", and must then be the same device and inode;
- * reading goes on at the directory offset where it had stopped. */
+ * reading goes on at the directory offset where it had stopped.
+ *
+ * Whoever moves folders that were gone through to where the walk is going could have it descend for
+ * ever, and remember each step. So it looks up at times, whether all that it remembers is above
+ * it: what it takes is bounded by the folders that there really are, one in another. */
 #include "cell/descend.h"
 
 #include <dirent.h>
@@ -18,6 +22,7 @@
 #include <unistd.h>
 
 #define DENTS 8192u
+#define LOOK_UP 256u /* at this depth, and whenever it has doubled */
 #define LENT 0500
 #define FOLDER_READ (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
@@ -151,6 +156,26 @@ static int room(struct sp_descend *d)
     return 0;
 }
 
+/* 0, or -ESTALE: what is above the current folder isn't what we came through, or can't be seen. */
+static int look_up(const struct sp_descend *d)
+{
+    struct statx sx;
+    int err = 0, fd = sp_descend_fd(d);
+    for (size_t i = d->depth - 1; i > 0 && err == 0; i--) {
+        const struct sp_level *above = &d->level[i - 1];
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        err = up < 0 ? -errno : stat_folder(up, &sx);
+        if (err == 0 && (device_of(&sx) != above->dev || sx.stx_ino != above->ino))
+            err = -ESTALE;
+        if (fd != sp_descend_fd(d))
+            close(fd);
+        fd = up;
+    }
+    if (fd >= 0 && fd != sp_descend_fd(d))
+        close(fd);
+    return err == 0 ? 0 : -ESTALE;
+}
+
 int sp_descend_push(struct sp_descend *d, int in, const char *name, enum sp_closed closed)
 {
     struct statx sx;
@@ -180,7 +205,7 @@ int sp_descend_push(struct sp_descend *d, int in, const char *name, enum sp_clos
     d->level[d->depth++] = l;
     if (d->depth > SP_DESCEND_OPEN)
         shut(&d->level[d->depth - 1 - SP_DESCEND_OPEN]);
-    return 0;
+    return d->depth >= LOOK_UP && (d->depth & (d->depth - 1)) == 0 ? look_up(d) : 0;
 }
 
 int sp_descend_next(struct sp_descend *d, struct sp_entry *e)

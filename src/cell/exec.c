@@ -290,6 +290,7 @@ void sp_exec_rest(struct sp_cell *c)
     struct sp_exec *x = &c->exec;
     if (x->state != SP_EXEC_IDLE)
         return;
+    sp_exec_renew_null(x);
     sp_spawner_park(&c->spawner);
     x->rest_ns = sp_now_ns() + REST_NS;
     if (x->next_err[1] >= 0 || sp_exec_pipes(x->next_out, x->next_err) == 0)

@@ -1,9 +1,10 @@
 /* pipes.c: the pipes of a command: made in advance where there is time for it, since they are had
- * before anyone waits. Trusts its callers. */
+ * before anyone waits; and the standard input of those without one. Trusts its callers. */
 #include "cell/cell.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define PIPE_SIZE (256 << 10)
@@ -44,4 +45,10 @@ int sp_exec_make_pipes(struct sp_exec *x, bool with_stdin)
         x->next_out[i] = x->next_err[i] = -1;
     }
     return err == 0 && with_stdin ? make_pipe(x->in, 1) : err;
+}
+
+void sp_exec_renew_null(const struct sp_exec *x)
+{
+    (void)fcntl(x->dev_null, F_SETFL, 0);
+    (void)flock(x->dev_null, LOCK_UN);
 }

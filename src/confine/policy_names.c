@@ -150,7 +150,7 @@ static const struct name errors[] = {
     N(ENODEV),     N(EINVAL),          N(ENOTTY),
     N(ENOSPC),     N(ENOSYS),          N(EPROTONOSUPPORT),
     N(EOPNOTSUPP), N(EPROTOTYPE),      N(EAFNOSUPPORT),
-    N(EPIPE),      N(ESOCKTNOSUPPORT),
+    N(EPIPE),      N(ESOCKTNOSUPPORT), N(ENOPKG),
 };
 
 static const struct name *find(const struct name *t, size_t n, const char *s, size_t len)

@@ -152,6 +152,7 @@ int sp_registry_main(void)
     char why[300];
     sp_log_init("registry", (enum sp_log_level)c->log_level);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* SQLite tells of a write that failed */
     int r = confine(c);
     int opened =
         r == 0 ? store_open(&store, SP_REGISTRY_FILE, c->uid_min, c->uid_max, why, sizeof why) : 0;

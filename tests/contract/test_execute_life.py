@@ -246,3 +246,16 @@ def test_zombies_do_not_pile_up(seat):
     for _ in range(20):
         seat.run("(sleep 0.01 &) ; (true &)")
     procs.wait_for("no zombie", lambda: not [p for p in seat.procs() if p.state == "Z"])
+
+
+def test_nothing_stays_at_the_standard_input(seat):
+    """Without one it is /dev/null, the same opened file for all commands: its flags, and a lock."""
+    look = ("import fcntl, os; print(fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_NONBLOCK | os.O_ASYNC)); "
+            "fcntl.flock(os.open('/dev/null', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)")
+    leave = ("import fcntl, os; fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC); "
+             "fcntl.flock(0, fcntl.LOCK_EX)")
+    for _ in range(3):
+        r = seat.run(f"/usr/bin/python3 -I -c '{leave.replace(chr(39), chr(34))}'")
+        assert r["exit_code"] == 0, r
+        r = seat.run(f"/usr/bin/python3 -I -c '{look.replace(chr(39), chr(34))}'")
+        assert (r["exit_code"], r["stdout"]) == (0, "0\n"), r

@@ -128,6 +128,9 @@ def become_daemon(spec):
     os.chdir("/")
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_NOFILE, (spec["nofile"], spec["nofile"]))
+    if spec.get("fsize"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (spec["fsize"], spec["fsize"]))
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
     env = dict(spec["env"])
     listen = spec.get("listen_fds", [])
     if listen:

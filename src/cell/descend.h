@@ -34,8 +34,8 @@ struct sp_entry {
 void sp_descend_init(struct sp_descend *d);
 void sp_descend_free(struct sp_descend *d);
 /* Enters the folder name in the folder `in` (the first one), or in the current one (in < 0).
- * 0, -EXDEV: another mount, -ENOTDIR: no folder (a link, say), -ESTALE: a folder on the way here was
- * moved to another place, -errno. After -ESTALE the walk is at its end. */
+ * 0, -EXDEV: another mount, -ENOTDIR: no folder (a link, say), -ESTALE: a folder on the way here
+ * was moved to another place, -errno. After -ESTALE the walk is at its end. */
 int sp_descend_push(struct sp_descend *d, int in, const char *name, enum sp_closed closed);
 /* Next entry of the current folder: 1, 0 at its end, -errno. */
 int sp_descend_next(struct sp_descend *d, struct sp_entry *e);

@@ -87,6 +87,7 @@ class Body extends Readable {
   }
 
   get whole(): boolean | undefined {
+    if (!this.readableEnded) return undefined;
     const made = this.res.trailers["x-runbox-archive"];
     return made === "whole" ? true : made === "partial" ? false : undefined;
   }
